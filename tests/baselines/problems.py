@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,14 @@ SMALL: dict[str, dict[str, Any]] = {
     "prefill": {"L": 2, "H": 4, "Hkv": 2, "D": 64, "F": 128, "V": 128, "N": 40},
     "paged_attention_decode": {"B": 3, "lengths": "5+130+64", "Q": 2, "H": 4, "Hkv": 2, "D": 64},
 }
+
+
+def installs(module: str) -> str:
+    """What the contestants of a module say to install; "" where that is PyTorch and Triton, which all have."""
+    made = [one for one in vars(importlib.import_module(module)).values() if hasattr(one, "prepare")]
+    said = {one.library.install for one in made if hasattr(one, "library")}
+    return " ".join(sorted(said - {"pip install torch", "pip install triton", "pip install torch triton"}))
+
 
 MOST_FLOPS = 2.0**30
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.baselines.problems import installs
 from tools.bundle import __main__ as command
 from tools.bundle.errors import BundleError
 from tools.bundle.needs import Asked, Needs, contestants, needs
@@ -40,7 +40,7 @@ def test_no_contestant_is_forgotten_and_none_that_is_gone_is_named(groups):
     there = {target.rpartition(".")[0] for target in everyone()}
     assert len(modules) == len(set(modules))
     assert {*modules} < there
-    assert {module for module in there - {*modules} if hasattr(importlib.import_module(module), "INSTALL")} == {NOWHERE}
+    assert {module for module in there - {*modules} if installs(module)} == {NOWHERE}
 
 
 def test_a_contestant_has_the_part_that_its_own_words_ask_for(groups):
@@ -48,10 +48,10 @@ def test_a_contestant_has_the_part_that_its_own_words_ask_for(groups):
     pins = {text: group for name, group in groups.items() for text in group.requirements if name != "core"}
     asked = 0
     for module in {target.rpartition(".")[0] for target in everyone()} - {NOWHERE}:
-        install = getattr(importlib.import_module(module), "INSTALL", "")
+        words = installs(module)
         for entry in [
-            *(group for pin, group in pins.items() if pin in install),
-            *(library for library in read().values() if f"tools.sources install {library.name} " in install),
+            *(group for pin, group in pins.items() if pin in words),
+            *(library for library in read().values() if f"tools.sources install {library.name} " in words),
         ]:
             assert module in entry.contestants, (module, entry)
             asked += 1

@@ -92,7 +92,8 @@ def test_libraries_built_from_source_are_where_the_baselines_look(run, bundle, t
     put(bundle, "madeup", tmp_path, f"{build}/manifest.json", f"{build}/site/madeup_built.py")
     code = f"""import sys; sys.path.append({str(ROOT)!r})
 from baselines.common import built, sites
-print(sites.find("madeup", ["madeup_built"], ""), built.site("madeup"))"""
+sites.use_site("madeup")
+print(sites.missing(["madeup_built"], ""), built.site("madeup"))"""
     done = run("python", "-c", code, TK_SOURCES="/elsewhere")
     assert done.returncode == 0, done.stderr
     found, site = done.stdout.split()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import tomllib
@@ -13,6 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.baselines.problems import installs
 from tools.bundle.errors import BundleError
 from tools.bundle.plan import (
     GROUPS_FILE,
@@ -60,7 +60,7 @@ MEASURED_WITH = {
     "linear": ("linear.flash_linear_attention", "linear.mamba_ssm"),
     "flash_attn_triton": ("rows.flash_attn_triton",),
     "liger": ("rows.liger",),
-    "vllm_decode": ("decode.vllm_libraries",),
+    "vllm_decode": ("decode.flash_mla",),
     "nvmath": ("gemm.cublas_tuned",),
 }
 
@@ -70,7 +70,7 @@ def test_a_part_has_the_version_that_the_project_measures_with(groups, name):
     """Of what its baselines say to install, and of the extra `baselines`, where that names it."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["baselines"]
     pinned = {canonicalize_name(Requirement(text).name): text for text in extras}
-    install = " ".join(importlib.import_module(f"baselines.{module}").INSTALL for module in MEASURED_WITH[name])
+    install = " ".join(installs(f"baselines.{module}") for module in MEASURED_WITH[name])
     named = 0
     for one in map(Requirement, groups[name].requirements):
         assert pinned.get(canonicalize_name(one.name), str(one)) == str(one)
@@ -83,12 +83,12 @@ def test_a_part_has_the_version_that_the_project_measures_with(groups, name):
 def test_of_shared_folders_and_large_wheels_only_what_the_baselines_import_is_kept(groups):
     from baselines.rows import flash_attn_triton, liger
 
-    modules = {flash_attn_triton.Rotary._module, flash_attn_triton.DropoutAddLayernorm._module}
+    files = {one.library.file for one in (flash_attn_triton.Rotary, flash_attn_triton.DropoutAddLayernorm)}
     keep = groups["flash_attn_triton"].keep
-    assert {f"flash_attn/ops/triton/{module}.py" for module in modules} <= set(keep)
+    assert files <= set(keep)
     # What would hide flash-attn-4, or be another version of it, in the folder that both own.
     assert not [path for path in keep if path == "flash_attn/__init__.py" or "cute" in path or "*" in path]
-    assert groups["liger"].keep == [f"{liger.MODULE.replace('.', '/')}.py"]
+    assert groups["liger"].keep == [liger.Rotary.library.file]
 
 
 def test_of_a_group_what_it_keeps_is_packed_with_its_metadata():

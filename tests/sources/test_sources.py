@@ -143,10 +143,10 @@ def test_every_library_is_looked_for_by_a_baseline():
     from baselines.fft_conv import flash_fft_conv
     from baselines.gemm import deep_gemm
 
-    for module in (flash_attn_3, flash_fft_conv, deep_gemm):
-        name = module.__name__.rpartition(".")[2]
+    for one in (flash_attn_3.Attention, flash_fft_conv.FftConv, deep_gemm.GemmFp8):
+        name = one.library.name
         assert name in read()
-        assert f"tools.sources install {name}" in module.INSTALL
+        assert f"tools.sources install {name}" in one.library.install
         assert len(named(name).commit) == 40
 
 

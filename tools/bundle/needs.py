@@ -56,14 +56,14 @@ def needs(contestants: Collection[Asked], groups: Mapping[str, Group], libraries
     kernels = {target: names for target, names in kernels.items() if names}
     parts = [name for name, group in groups.items() if name == "core" or modules & {*group.contestants}]
     wanted = {name: library for name, library in libraries.items() if modules & {*library.contestants}}
-    objects = {
-        name: frozenset(
-            f"site/{library.file.format(library=_class(one.path).library)}"
-            for one in contestants
-            if _module(one.path) in library.contestants
-        )
+    files = {
+        name: {_class(one.path).library.file for one in contestants if _module(one.path) in library.contestants}
         for name, library in wanted.items()
-        if library.file
+    }
+    objects = {
+        name: frozenset(f"site/{file}" for file in own)
+        for name, own in files.items()
+        if all(file.endswith(".so") for file in own)
     }
     return Needs(tuple(parts + [KERNELS] * bool(kernels)), tuple(wanted), kernels, objects)
 

@@ -23,7 +23,6 @@ class Library:
     holds: tuple[str, ...]
     needs: str
     contestants: tuple[str, ...]
-    file: str = ""
 
 
 def read(path: Path = FILE) -> dict[str, Library]:
@@ -35,7 +34,6 @@ def read(path: Path = FILE) -> dict[str, Library]:
     found = {}
     for name, table in tomllib.loads(path.read_text()).items():
         wrong = {key for key in {*table, *_KEYS} if not isinstance(table.get(key), _KEYS.get(key, ()))}
-        wrong -= {"file"} if isinstance(table.get("file"), str) else set()
         if wrong:
             raise SourcesError(f"{path}: {name} has no good {', '.join(sorted(wrong))}; see the head of the file")
         found[name] = Library(
@@ -46,7 +44,6 @@ def read(path: Path = FILE) -> dict[str, Library]:
             tuple(table["holds"]),
             table["needs"],
             tuple(table["contestants"]),
-            table.get("file", ""),
         )
     return found
 
