@@ -11,13 +11,15 @@ import zipfile
 
 import pytest
 
-from baselines.common import built, sites
+from baselines.common import built
+from baselines.common.baseline import Library as BaselineLibrary
 from tools.sources.__main__ import main
 from tools.sources.errors import SourcesError
 from tools.sources.install import install
 from tools.sources.libraries import Library, named, read
 
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
+BASELINE = BaselineLibrary("madeup", "build it", modules=("madeup_api",), packages=())
 MADEUP = Library("madeup", "https://example.org/madeup", "1" * 40, "MIT", ("madeup_api", "madeup_c"), "nvcc", ("gemm",))
 
 
@@ -47,10 +49,10 @@ def archived(path, folder, manifest):
 
 
 def test_an_installed_build_is_found_by_its_baseline(tmp_path):
-    assert "not installed" in sites.find("madeup", ["madeup_api"], "build it")
+    assert "not installed" in BASELINE.absent()
     manifest = {"library": "madeup", "commit": "2" * 40, "python": HERE}
     build = install(MADEUP, archived(tmp_path / "a.tar.xz", made(tmp_path / "a"), manifest))
-    assert sites.find("madeup", ["madeup_api"], "build it") is None
+    assert BASELINE.absent() is None
     assert sys.path[0] == str(build / "site")
     assert built.described("madeup", "madeup 1") == "madeup 1, built from commit 2222222222"
 
@@ -59,7 +61,7 @@ def test_the_variable_comes_before_a_build(tmp_path, monkeypatch):
     install(MADEUP, made(tmp_path / "a"))
     other = made(tmp_path / "other")
     monkeypatch.setenv("TK_BASELINES_SITE_MADEUP", str(other))
-    assert sites.find("madeup", ["madeup_api"], "build it") is None
+    assert BASELINE.absent() is None
     assert sys.path[0] == str(other)
     assert built.described("madeup", "madeup 1") == "madeup 1"
 
