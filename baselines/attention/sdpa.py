@@ -1,6 +1,6 @@
-"""What the two fused backends of PyTorch's ``scaled_dot_product_attention`` have in common.
+"""What the two fused backends of PyTorch's `scaled_dot_product_attention` have in common.
 
-Which backend runs is fixed with ``sdpa_kernel``, and the kernel names of the case show that it did. The backward pass
+Which backend runs is fixed with `sdpa_kernel`, and the kernel names of the case show that it did. The backward pass
 is timed alone, through the backward operator that autograd would call, on what one forward pass has left.
 """
 
@@ -27,7 +27,7 @@ def arranged(inputs: Inputs, layout: str) -> tuple[Tensor, ...]:
 
 
 def forward_call(problem: AttentionProblem, backend: Any, q: Tensor, k: Tensor, v: Tensor) -> Call:
-    """``scaled_dot_product_attention`` on one backend; a causal mask is aligned to the bottom right."""
+    """`scaled_dot_product_attention` on one backend; a causal mask is aligned to the bottom right."""
     from torch.nn.attention.bias import causal_lower_right  # it imports Triton
 
     aligned = not problem.causal or problem.N == problem.Nkv

@@ -1,4 +1,4 @@
-"""NVIDIA's attention: the cuDNN backend of PyTorch's ``scaled_dot_product_attention``."""
+"""NVIDIA's attention: the cuDNN backend of PyTorch's `scaled_dot_product_attention`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Attention(Baseline):
         yield problem.causal and problem.N != problem.Nkv, f"{got}, {top_left}"
 
     def prepare(self, problem: AttentionProblem, inputs: Inputs) -> Call:
-        """``scaled_dot_product_attention``, or its backward operator on what one forward pass has left."""
+        """`scaled_dot_product_attention`, or its backward operator on what one forward pass has left."""
         q, k, v, *rest = sdpa.arranged(inputs, self.options["layout"])
         if problem.direction == "fwd":
             return sdpa.forward_call(problem, SDPBackend.CUDNN_ATTENTION, q, k, v)

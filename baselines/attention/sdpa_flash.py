@@ -1,4 +1,4 @@
-"""FlashAttention-2 as PyTorch carries it: the flash backend of ``scaled_dot_product_attention``.
+"""FlashAttention-2 as PyTorch carries it: the flash backend of `scaled_dot_product_attention`.
 
 The paper's "FA2" is this one. On CPU tensors the same call is PyTorch's own CPU attention. It serves there as a second
 implementation to verify against, and `Attention.version` says what it is.
@@ -61,7 +61,7 @@ class Attention(Baseline):
         return reason
 
     def prepare(self, problem: AttentionProblem, inputs: Inputs) -> Call:
-        """``scaled_dot_product_attention``, or its backward operator on what one forward pass has left."""
+        """`scaled_dot_product_attention`, or its backward operator on what one forward pass has left."""
         q, k, v, *rest = sdpa.arranged(inputs, self.options["layout"])
         if problem.direction == "fwd":
             return sdpa.forward_call(problem, SDPBackend.FLASH_ATTENTION, q, k, v)

@@ -26,8 +26,8 @@ class Attention(Baseline):
     gradients, which the kernel adds to, and computes delta, as the authors' function does.
 
     Options:
-        gradients: ``fp32``, the default, leaves the gradients as the authors' function returns them: what is compared
-            is the upper half of each word, a view that costs nothing. ``bf16`` rounds them in the call.
+        gradients: `fp32`, the default, leaves the gradients as the authors' function returns them: what is compared
+            is the upper half of each word, a view that costs nothing. `bf16` rounds them in the call.
     """
 
     library = released(

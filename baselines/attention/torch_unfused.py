@@ -1,4 +1,4 @@
-"""Attention as two matrix products and a softmax, compiled by ``torch.compile``: what no fused kernel costs.
+"""Attention as two matrix products and a softmax, compiled by `torch.compile`: what no fused kernel costs.
 
 The score matrix goes through memory, so a problem whose matrices do not fit is refused.
 """

@@ -26,31 +26,31 @@ Limits = Iterator[Limit]
 
 @dataclass(frozen=True)
 class Library:
-    """A library whose kernels are compared, and how it is found. Making one imports nothing."""
+    """A library whose kernels are compared, and how it is found."""
 
     name: str
-    """As refusals name it; its folder is the one of this name unless there is a `site`."""
+    """What a refusal begins with."""
 
     install: str
-    """The command that installs it."""
+    """The command that installs it, or how to build it."""
 
     modules: tuple[str, ...]
-    """Top-level modules that it needs, none of which is imported to look for it."""
+    """Top-level modules that it needs; looking for them imports none."""
 
     packages: tuple[str, ...]
-    """What `versions` tells of, each with a distribution's name as its last word."""
+    """Labels of what `versions` tells of; the last word of each is the name of a distribution."""
 
     site: str | None = None
-    """Its folder, `TK_BASELINES_SITE_<site>` or a build of this name; "" for what is in the environment alone."""
+    """The name of its folder (`TK_BASELINES_SITE_<site>`) or build; None: its own name; "": it has no folder."""
 
     file: str = ""
-    """A file that one of its modules has to hold: `cute/interface.py` of `flash_attn` is flash_attn/cute/..."""
+    """A file that has to be in one of its modules, from the module's name on: `flash_attn/cute/interface.py`."""
 
     complaint: str = ""
-    """What is wrong with the module without that file, if not that the file is missing."""
+    """What to say of a module without that file, where "has no <file>" would not do."""
 
     gpus: range | None = gpu.ANY
-    """Which it runs on; None if it says so itself."""
+    """Compute capabilities (major) that it runs on; None where the baseline asks by itself."""
 
     kernels: tuple[str, ...] = ()
     """Regular expressions, each of which must match a kernel that a call runs."""
@@ -107,12 +107,10 @@ def options(**values: Sequence[Any]) -> Mapping[str, Sequence[Any]]:
 
 
 class Baseline:
-    """A contestant, but for `prepare(problem, inputs) -> Call`, which each adds."""
+    """A library on one workload: what is declared here, and `prepare(problem, inputs) -> Call`, which each adds."""
 
     library: Library
-
     choices: Mapping[str, Sequence[Any]] = options()
-
     devices: tuple[str, ...] = ("cuda",)
     dtype = "bf16"
     directions: tuple[str, ...] = ("fwd",)

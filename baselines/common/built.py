@@ -1,7 +1,7 @@
 """Libraries that were built from source, for one Python and torch each: where they lie, and which of them fits here.
 
-A library lies in ``<folder>/<library>/<key>/``: ``site/`` is an import folder, ``manifest.json`` says what it was built
-from and for. ``python -m tools.sources install`` puts one there.
+A library lies in `<folder>/<library>/<key>/`: `site/` is an import folder, `manifest.json` says what it was built
+from and for. `python -m tools.sources install` puts one there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SITE = "TK_BASELINES_SITE_"
 
 
 def folder() -> Path:
-    """``$TK_SOURCES``, else ``tk_sources`` in ``$XDG_CACHE_HOME``, else in ``~/.cache``."""
+    """`$TK_SOURCES`, else `tk_sources` in `$XDG_CACHE_HOME`, else in `~/.cache`."""
     named = os.environ.get(VARIABLE)
     if named:
         return Path(named).expanduser()
@@ -29,7 +29,7 @@ def folder() -> Path:
 
 
 def manifests(library: str) -> list[tuple[Path, dict[str, Any]]]:
-    """Each build of ``library`` with its manifest, the newest first; one whose manifest cannot be read is left out."""
+    """Each build of `library` with its manifest, the newest first; one whose manifest cannot be read is left out."""
     found = []
     for path in (folder() / library).glob("*/manifest.json"):
         try:
@@ -43,7 +43,7 @@ def manifests(library: str) -> list[tuple[Path, dict[str, Any]]]:
 
 
 def site(library: str) -> Path | None:
-    """The ``site`` folder of the newest build of ``library`` for this Python and torch, or None."""
+    """The `site` folder of the newest build of `library` for this Python and torch, or None."""
     for build, manifest in manifests(library):
         if misfit(manifest) is None:
             return (build / "site").resolve()
@@ -53,7 +53,7 @@ def site(library: str) -> Path | None:
 def misfit(manifest: dict[str, Any], machine: Mapping[str, str] | None = None) -> str | None:
     """None where a build was made for the machine (or, naming no Python and torch, for any), else what it was made for.
 
-    ``machine`` has ``python`` and ``torch`` as "major.minor"; None is this one.
+    `machine` has `python` and `torch` as "major.minor"; None is this one.
     """
     for what, version in (here() if machine is None else machine).items():
         made_for = manifest.get(what)
@@ -72,7 +72,7 @@ def here() -> dict[str, str]:
 
 
 def described(library: str, version: str) -> str:
-    """``version`` with the commit of the build in use, where there is one and no site folder is named instead."""
+    """`version` with the commit of the build in use, where there is one and no site folder is named instead."""
     commit = None if os.environ.get(SITE + library.upper()) else revision(library)
     return f"{version}, built from commit {commit}" if commit else version
 

@@ -13,7 +13,7 @@ _copies = WeakTensorKeyDictionary()
 
 
 def token_major(tensor: torch.Tensor) -> torch.Tensor:
-    """(B, H, N, D) as a contiguous (B, N, H, D); the same copy as long as ``tensor`` lives."""
+    """(B, H, N, D) as a contiguous (B, N, H, D); the same copy as long as `tensor` lives."""
     if tensor not in _copies:
         _copies[tensor] = tensor.transpose(1, 2).contiguous()
     copy: torch.Tensor = _copies[tensor]

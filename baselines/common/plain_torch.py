@@ -1,4 +1,4 @@
-"""What the baselines that are plain PyTorch have in common: a function, eager or under ``torch.compile``."""
+"""What the baselines that are plain PyTorch have in common: a function, eager or under `torch.compile`."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class PlainTorch(Baseline):
         return (*self.strangers, *(() if self.compiled else (INDUCTOR,)))
 
     def bind(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Call:
-        """A call of ``function``; compiled, for these shapes and options unless that was done, and run once.
+        """A call of `function`; compiled, for these shapes and options unless that was done, and run once.
 
         Of each argument that is not a tensor, and of each option, the value is compiled in.
         """

@@ -1,8 +1,8 @@
 """Where a library is found, and what to say when it is not.
 
-``TK_BASELINES_SITE_<NAME>`` (such as ``TK_BASELINES_SITE_QUACK``) may name a folder that is put first on ``sys.path``
+`TK_BASELINES_SITE_<NAME>` (such as `TK_BASELINES_SITE_QUACK`) may name a folder that is put first on `sys.path`
 before that library is looked for. It is for two libraries that own the same import folder, and for a version beside
-the installed one: ``pip install --target FOLDER ...`` fills such a folder. Where the variable is not set, a build of
+the installed one: `pip install --target FOLDER ...` fills such a folder. Where the variable is not set, a build of
 the library from source that fits this Python and torch is put there (`baselines.common.built`).
 """
 
@@ -34,7 +34,7 @@ class SiteError(Exception):
 
 
 def use_site(library: str) -> None:
-    """Put the folder that ``TK_BASELINES_SITE_<LIBRARY>`` names first on ``sys.path``, else that of a fitting build.
+    """Put the folder that `TK_BASELINES_SITE_<LIBRARY>` names first on `sys.path`, else that of a fitting build.
 
     Raises:
         SiteError: The variable names no folder.
@@ -53,7 +53,7 @@ def use_site(library: str) -> None:
 
 
 def use_cutlass_dsl() -> None:
-    """Make ``import cutlass`` work where nvidia-cutlass-dsl lies in a folder that no ``.pth`` file is read from."""
+    """Make `import cutlass` work where nvidia-cutlass-dsl lies in a folder that no `.pth` file is read from."""
     if _has("cutlass") or not _has("nvidia_cutlass_dsl"):
         return
     spec = importlib.util.find_spec("nvidia_cutlass_dsl")
@@ -65,7 +65,7 @@ def use_cutlass_dsl() -> None:
 
 
 def missing(modules: Sequence[str], install: str) -> str | None:
-    """None if every top-level module can be found (none is imported), else a sentence that ends with ``install``."""
+    """None if every top-level module can be found (none is imported), else a sentence that ends with `install`."""
     absent = [module for module in modules if not _has(module)]
     if not absent:
         return None
@@ -73,7 +73,7 @@ def missing(modules: Sequence[str], install: str) -> str | None:
 
 
 def holds(package: str, file: str) -> bool:
-    """Whether a top-level package, which is not imported, has this file, such as ``cute/interface.py``."""
+    """Whether a top-level package, which is not imported, has this file, such as `cute/interface.py`."""
     return any((folder / file).is_file() for folder in package_folders(package))
 
 
@@ -90,7 +90,7 @@ def package_folders(package: str) -> list[Path]:
 
 
 def import_bare(module: str, packages: Sequence[str]) -> Any:
-    """Import ``module`` of a library without running the ``__init__`` of these packages above it, outermost first.
+    """Import `module` of a library without running the `__init__` of these packages above it, outermost first.
 
     Each that is not imported yet is a bare module that has the package's folders.
     """

@@ -22,7 +22,6 @@ SPIN_CYCLES = 400_000
 WAKE_CYCLES = 10_000_000
 """5 ms, as long as `triton.testing.do_bench` warms up here."""
 
-
 T = TypeVar("T")
 
 # What was chosen, by its place: a process asks for a problem once per set of inputs.
@@ -41,7 +40,7 @@ def tuned(key: Hashable, choices: Sequence[T], make: Callable[[T], Callable[[], 
 
 
 def fastest(candidates: Sequence[tuple[str, Callable[[], Any]]], rounds: int = ROUNDS) -> int:
-    """Index of the candidate with the smallest median time over ``rounds`` turns.
+    """Index of the candidate with the smallest median time over `rounds` turns.
 
     Each candidate is called once first (it may compile); one that raises then is out.
 
@@ -93,7 +92,7 @@ def choose(times: dict[int, list[float]]) -> int:
 def _time_in_turns(
     candidates: Sequence[tuple[str, Callable[[], Any]]], times: dict[int, list[float]], rounds: int
 ) -> None:
-    """Append one time in ms to every entry of ``times`` in each round."""
+    """Append one time in ms to every entry of `times` in each round."""
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     flush = torch.empty(_FLUSH_L2_FACTOR * properties.L2_cache_size, dtype=torch.int8, device="cuda")
     for _ in range(rounds):

@@ -1,4 +1,4 @@
-"""PyTorch's ``scaled_dot_product_attention`` for paged decode: every call gathers the pages and makes a mask."""
+"""PyTorch's `scaled_dot_product_attention` for paged decode: every call gathers the pages and makes a mask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain PyTorch for paged decode, eager or under ``torch.compile``: every call gathers the pages."""
+"""Plain PyTorch for paged decode, eager or under `torch.compile`: every call gathers the pages."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ LENGTHS = tuple(2**power for power in range(8, 23))
 class FftConv(Baseline):
     """FlashFFTConv in bf16. It takes the filter, in fp32, and transforms it in every call.
 
-    So its call is the same where the problem's ``filter`` is outside: that is how the paper compares, and what a user
-    of the library pays. ``filter=inside`` compares like with like.
+    So its call is the same where the problem's `filter` is outside: that is how the paper compares, and what a user
+    of the library pays. `filter=inside` compares like with like.
     """
 
     # The Python package and its CUDA extension are two distributions.

@@ -16,11 +16,11 @@ from baselines.fft_conv.problem import FftConvProblem, points
 class FftConv(PlainTorch):
     """Transforms in fp32, as cuFFT needs for bf16 sequences: u is converted, y rounded, both inside the call.
 
-    Where the filter is outside the clock its transform is made in ``prepare`` and kept in fp32.
+    Where the filter is outside the clock its transform is made in `prepare` and kept in fp32.
 
     Options:
-        transform: ``real`` uses rfft and irfft, half the work; ``complex`` fft and ifft, as the convolution is defined.
-        compiled: 1 runs it under ``torch.compile``, which fuses what surrounds the transforms.
+        transform: `real` uses rfft and irfft, half the work; `complex` fft and ifft, as the convolution is defined.
+        compiled: 1 runs it under `torch.compile`, which fuses what surrounds the transforms.
     """
 
     library = replace(TORCH, name="torch_fft")

@@ -40,7 +40,7 @@ CONFIGS = tuple(Config(warps, 1, pairs) for warps in (4, 8) for pairs in (1, 2, 
 class FftConv(Baseline):
     """bf16 operands, fp32 sums, two sequences as the parts of a complex one; a program takes pairs of one channel.
 
-    The filter's transform is made by cuFFT in fp32 and rounded, in ``prepare`` or, where the problem has it inside, in
+    The filter's transform is made by cuFFT in fp32 and rounded, in `prepare` or, where the problem has it inside, in
     the call. The configuration is tuned outside the clock.
     """
 
@@ -81,7 +81,7 @@ def spectrum(k: Tensor, of: int, dtype: torch.dtype) -> Tensor:
 
 
 def make_factors(of: int, like: Tensor) -> tuple[Tensor, ...]:
-    """Cosines and sines of F_R (2, R, R), F_C (2, C, C) and the twiddle factors (2, R, C), in the type of ``like``."""
+    """Cosines and sines of F_R (2, R, R), F_C (2, C, C) and the twiddle factors (2, R, C), in the type of `like`."""
     rows, columns = SHAPES[of]
 
     def exponentials(height: int, width: int, turn: int) -> Tensor:
@@ -93,7 +93,7 @@ def make_factors(of: int, like: Tensor) -> tuple[Tensor, ...]:
 
 
 def bind(u: Tensor, taps: Tensor, factors: tuple[Tensor, ...], config: Config) -> Call:
-    """A call of the kernel; u: (B, D, N) contiguous, taps: of ``spectrum``."""
+    """A call of the kernel; u: (B, D, N) contiguous, taps: of `spectrum`."""
     from baselines.fft_conv.triton_device import baseline_monarch
 
     batches, channels, length = u.shape

@@ -1,4 +1,4 @@
-"""cuBLAS as PyTorch calls it: ``torch.matmul``.
+"""cuBLAS as PyTorch calls it: `torch.matmul`.
 
 On CPU tensors the same call is PyTorch's own CPU matmul. It serves there as a second implementation to verify
 against, and `Gemm.version` says what it is.
@@ -16,7 +16,7 @@ from baselines.gemm.problem import GemmProblem
 
 
 class Gemm(Baseline):
-    """C (M, N) = A (M, K) B (K, N), bf16, through ``torch.matmul``.
+    """C (M, N) = A (M, K) B (K, N), bf16, through `torch.matmul`.
 
     Options:
         reduced: 1 (PyTorch's default) lets cuBLAS add split-K partial sums in bf16, 0 asks for fp32 throughout.
@@ -31,7 +31,7 @@ class Gemm(Baseline):
         return torch_with_cublas("matmul")
 
     def prepare(self, problem: GemmProblem, inputs: Inputs) -> Call:
-        """``torch.matmul(a, b)`` on a: (M, K), b: (K, N)."""
+        """`torch.matmul(a, b)` on a: (M, K), b: (K, N)."""
         a, b = inputs["a"], inputs["b"]
         if self.options["reduced"]:
             return lambda: torch.matmul(a, b)

@@ -1,4 +1,4 @@
-"""cuBLASLt's e4m3 GEMM as PyTorch calls it: ``torch._scaled_mm``.
+"""cuBLASLt's e4m3 GEMM as PyTorch calls it: `torch._scaled_mm`.
 
 With one scale for each row and column PyTorch may call a CUTLASS kernel of its own instead. On CPU tensors the same
 call is PyTorch's own CPU product. It serves there as a second implementation to verify against, and `GemmFp8.version`
@@ -19,7 +19,7 @@ from baselines.gemm.problem import Fp8Problem
 
 
 class GemmFp8(Baseline):
-    """C (M, N) = scale_a scale_b A (M, K) B (K, N), e4m3, through ``torch._scaled_mm``.
+    """C (M, N) = scale_a scale_b A (M, K) B (K, N), e4m3, through `torch._scaled_mm`.
 
     Options:
         fast_accum: 1 lets the tensor cores add up all of K in their sums of about 14 bits, 0 has them promoted to fp32
@@ -48,7 +48,7 @@ class GemmFp8(Baseline):
         return reason
 
     def prepare(self, problem: Fp8Problem, inputs: Inputs) -> Call:
-        """``torch._scaled_mm`` on a: (M, K), b: (K, N) with contiguous columns, and the scales as they are."""
+        """`torch._scaled_mm` on a: (M, K), b: (K, N) with contiguous columns, and the scales as they are."""
         a, b, scale_a, scale_b = (inputs[name] for name in ("a", "b", "scale_a", "scale_b"))
         if problem.scales == "tensor":
             scale_a, scale_b = scale_a.reshape(()), scale_b.reshape(())

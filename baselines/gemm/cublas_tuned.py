@@ -77,9 +77,9 @@ class GemmFp8(Baseline):
 
 
 def planned(key: tuple[object, ...], a: torch.Tensor, b: torch.Tensor, **arguments: Any) -> Call:
-    """A call of cuBLASLt on a: (M, K), b: (K, N) with the algorithm that was the fastest for ``key``, found if need be.
+    """A call of cuBLASLt on a: (M, K), b: (K, N) with the algorithm that was the fastest for `key`, found if need be.
 
-    ``arguments`` go to nvmath-python's `Matmul`. Each call allocates its output, on the current stream.
+    `arguments` go to nvmath-python's `Matmul`. Each call allocates its output, on the current stream.
     """
     product = LIBRARY.load("nvmath.linalg.advanced").Matmul(a, b, **arguments)
     algorithms = product.plan(preferences={"limit": CANDIDATES})  # in the same order each time

@@ -13,7 +13,7 @@ BLOCK = 128
 
 
 class GemmFp8(Baseline):
-    """``deep_gemm.fp8_gemm_nt``: scales for every 128 elements of K of a row of A, and every 128 x 128 block of B.
+    """`deep_gemm.fp8_gemm_nt`: scales for every 128 elements of K of a row of A, and every 128 x 128 block of B.
 
     A finer scheme than the problem's, whose one scale is repeated for every block: the library has no coarser one.
     It promotes its sums to fp32 every 128 elements of K, so it is a peer of slow accumulation.

@@ -27,7 +27,7 @@ class Gemm(Baseline):
     """C = A B, bf16, all row-major: gemm_bf16.so, gemm_bf16(a, b, c, M, N, K, tile).
 
     Options:
-        tile: ``2x4x8``, two by four tiles of 64 in super blocks of eight rows, and so on; ``auto``, the default, is the
+        tile: `2x4x8`, two by four tiles of 64 in super blocks of eight rows, and so on; `auto`, the default, is the
             fastest of those that divide the problem, tuned outside the clock.
     """
 

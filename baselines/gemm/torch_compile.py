@@ -1,4 +1,4 @@
-"""``torch.compile`` of a matmul with max-autotune: the best of cuBLAS and Inductor's Triton templates.
+"""`torch.compile` of a matmul with max-autotune: the best of cuBLAS and Inductor's Triton templates.
 
 Which of the two won is in the kernel names of the case: `triton_tem_...` is a template, anything else is cuBLAS.
 """
@@ -51,7 +51,7 @@ class Gemm(Baseline):
 def inductor_options(*, tma: bool) -> dict[str, Any]:
     """Inductor's settings: those of `MAX_AUTOTUNE`, with the search space named.
 
-    ``torch.compile`` refuses an unknown one.
+    `torch.compile` refuses an unknown one.
     """
     import torch._inductor
 

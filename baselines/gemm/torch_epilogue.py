@@ -1,4 +1,4 @@
-"""Plain PyTorch for a matrix product and what follows it, eager or under ``torch.compile``."""
+"""Plain PyTorch for a matrix product and what follows it, eager or under `torch.compile`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class EpilogueProblem(Protocol):
 
 
 class GemmEpilogue(PlainTorch):
-    """``addmm`` and ``gelu``, or a product, a multiplication and an addition.
+    """`addmm` and `gelu`, or a product, a multiplication and an addition.
 
     Eager, cuBLAS multiplies (and adds the bias) and PyTorch's kernels do the rest. Compiled with max-autotune, Inductor
     fuses the rest into one kernel, or into a Triton template of the product where that is faster.

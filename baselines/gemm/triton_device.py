@@ -14,7 +14,7 @@ import triton.language as tl
 
 @triton.jit
 def _tile_of(index, tiles_m, tiles_n, GROUP: tl.constexpr):
-    """Tile row and column of the ``index``-th tile: down the rows of a group, then one column on."""
+    """Tile row and column of the `index`-th tile: down the rows of a group, then one column on."""
     per_group = GROUP * tiles_n
     first = (index // per_group) * GROUP
     rows = min(tiles_m - first, GROUP)

@@ -43,7 +43,7 @@ def decayed(
     """Linear attention with a scalar decay.
 
     q, k: (B, G, N, S), v: (B, H, N, P) bf16, log_decay: (H,) or (B, H, N) fp32 -> out (B, H, N, P) bf16; with
-    ``return_state`` also the state (B, H, S, P) fp32. Head h reads group h // (H / G).
+    `return_state` also the state (B, H, S, P) fp32. Head h reads group h // (H / G).
     """
     batch, groups, length, _ = q.shape
     heads = v.shape[1]

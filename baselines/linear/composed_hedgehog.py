@@ -1,6 +1,6 @@
 """Hedgehog from the best parts there are, since no library has it as one kernel.
 
-Its feature map and what joins the parts are under ``torch.compile``, the states are flash-linear-attention's, the
+Its feature map and what joins the parts are under `torch.compile`, the states are flash-linear-attention's, the
 window is FlexAttention. The paper's own baseline leaves the window out and is another function.
 """
 

@@ -1,4 +1,4 @@
-"""The steps of the Hedgehog baseline that ``torch.compile`` is given; import it only inside methods."""
+"""The steps of the Hedgehog baseline that `torch.compile` is given; import it only inside methods."""
 
 from __future__ import annotations
 

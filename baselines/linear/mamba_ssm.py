@@ -1,7 +1,7 @@
 """mamba_ssm: the Triton kernels of Mamba-2's authors, without the CUDA extension of the package.
 
-``import mamba_ssm`` needs that extension; its Triton modules do not. They are imported under a bare parent module that
-has the package's folder and has not run its ``__init__``.
+`import mamba_ssm` needs that extension; its Triton modules do not. They are imported under a bare parent module that
+has the package's folder and has not run its `__init__`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Mamba2(Baseline):
 
 
 def import_kernels() -> Any:
-    """The module of the combined kernels, without running the package's own ``__init__``."""
+    """The module of the combined kernels, without running the package's own `__init__`."""
     return LIBRARY.load("mamba_ssm.ops.triton.ssd_combined", "mamba_ssm")
 
 

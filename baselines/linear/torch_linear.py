@@ -1,4 +1,4 @@
-"""Plain PyTorch for the linear attentions, chunk by chunk, eager or under ``torch.compile``.
+"""Plain PyTorch for the linear attentions, chunk by chunk, eager or under `torch.compile`.
 
 A chunked algorithm, linear in the length, as a PyTorch user writes it; the paper's own PyTorch rows keep the features
 or states of all rows in memory and run out of it.

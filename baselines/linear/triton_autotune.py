@@ -1,4 +1,4 @@
-"""Other libraries' ``triton.autotune``: shorter lists, and a choice for each shape.
+"""Other libraries' `triton.autotune`: shorter lists, and a choice for each shape.
 
 A library's autotuner tries dozens of configurations at its first call. It keeps the choice by a key that leaves out the
 length of the sequence and the number of heads. So what is best for the first problem of a process would be timed for
@@ -42,7 +42,7 @@ def autotuner_of(kernel: Any) -> Any:
 
 
 def shorten(kernel: Any, keep: Callable[[Any], bool]) -> None:
-    """Keep the configurations that ``keep`` accepts, all if it accepts none."""
+    """Keep the configurations that `keep` accepts, all if it accepts none."""
     tuner = autotuner_of(kernel)
     kept = [config for config in tuner.configs if keep(config)]
     tuner.configs = kept or tuner.configs
@@ -66,7 +66,7 @@ def with_chunk(
     kernels: Iterable[Any],
     make: Callable[[int], Callable[[], Any]],
 ) -> Callable[[], Any]:
-    """The call with this chunk size, or with the fastest of ``chunks`` for "auto"; its kernels have been tuned."""
+    """The call with this chunk size, or with the fastest of `chunks` for "auto"; its kernels have been tuned."""
     tune_for(shape, kernels)
     if chunk == "auto":
         chunk = tuned((shape, chunks), chunks, make)

@@ -1,8 +1,8 @@
-"""PyTorch's ``scaled_dot_product_attention`` inside a whole language model, on a backend that is fixed.
+"""PyTorch's `scaled_dot_product_attention` inside a whole language model, on a backend that is fixed.
 
 The problem brings the model, compiled on a GPU; the rotary embedding is written in PyTorch, so that the compiler may
 fuse it. Two backends stand beside each other, and which is the faster is a matter of the measurement. FlashAttention-2
-is called by its own operator: under torch.compile the choice of ``sdpa_kernel`` was lost, and cuDNN ran.
+is called by its own operator: under torch.compile the choice of `sdpa_kernel` was lost, and cuDNN ran.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from baselines.common.sites import labelled_version
 from baselines.models import names
 
 BACKENDS = {
-    "flash": ("FLASH_ATTENTION", names.FLASH),
-    "cudnn": ("CUDNN_ATTENTION", names.CUDNN),
-    "math": ("MATH", names.SOFTMAX),
+    "flash": (SDPBackend.FLASH_ATTENTION, names.FLASH),
+    "cudnn": (SDPBackend.CUDNN_ATTENTION, names.CUDNN),
+    "math": (SDPBackend.MATH, names.SOFTMAX),
 }
-"""PyTorch's name and the kernels, by the name of the option; `math` is the definition, for a CPU."""
+"""PyTorch's own and its kernels, by the name of the option; `math` is the definition, for a CPU."""
 
 
 class _Model(Baseline):
@@ -44,10 +44,9 @@ class _Model(Baseline):
         super().__init__(**options)
         self._on = self.options["backend"]
         needed, self.devices = (TORCH, ("cpu",)) if self._on == "math" else (TORCH_COMPILE, ("cuda",))
-        own = BACKENDS[self._on][1]
-        self.library = replace(
-            needed, name=f"sdpa_{self._on}", gpus=FROM_AMPERE, kernels=(own,), foreign=names.others(own)
-        )
+        self._backend, own = BACKENDS[self._on]
+        alone = replace(needed, name=f"sdpa_{self._on}", gpus=FROM_AMPERE)
+        self.library = replace(alone, kernels=(own,), foreign=names.others(own))
 
     def version(self) -> str:
         """PyTorch's version and the backend."""
@@ -58,12 +57,11 @@ class _Model(Baseline):
 
     def prepare(self, problem: Any, inputs: Inputs) -> Call:
         """The problem's call, on this backend alone."""
-        backend, grouped = getattr(SDPBackend, BACKENDS[self._on][0]), problem.shape.heads != problem.shape.heads_kv
-        attend, rotate = operators(self._on == "flash", grouped)
+        attend, rotate = operators(self._on == "flash", problem.shape.heads != problem.shape.heads_kv)
         run = problem.bind(inputs, attend=attend, rotate=rotate)
 
         def call() -> Any:
-            with sdpa_kernel(backend):
+            with sdpa_kernel(self._backend):
                 return run()
 
         return call

@@ -1,6 +1,6 @@
 """flash-attn's Triton kernels for the rotary embedding and for dropout, addition and normalisation.
 
-They need no CUDA build of the package, whose ``__init__`` does: they are imported under a bare parent module that has
+They need no CUDA build of the package, whose `__init__` does: they are imported under a bare parent module that has
 the package's folder and has not run it.
 """
 

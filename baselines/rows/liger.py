@@ -1,9 +1,9 @@
 """Liger-Kernel's Triton kernel for the rotary embedding, which turns q and k together and in place.
 
-It is imported without the packages above it: ``liger_kernel.ops`` imports every kernel of the library.
+It is imported without the packages above it: `liger_kernel.ops` imports every kernel of the library.
 
 Its normalisations are no baselines of dropout-add-layernorm: its layer norm adds no residual, what adds one
-(``fused_add_rms_norm``) subtracts no mean and has no bias, and none drops.
+(`fused_add_rms_norm`) subtracts no mean and has no bias, and none drops.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plain PyTorch for the rotary embedding and the fused normalisation, eager or under ``torch.compile``."""
+"""Plain PyTorch for the rotary embedding and the fused normalisation, eager or under `torch.compile`."""
 
 from __future__ import annotations
 
