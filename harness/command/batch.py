@@ -59,8 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(commands: Iterable[Sequence[str]], answer: Callable[[int], None]) -> int:
     """Runs the commands, given by their words; `answer` is told the exit code of each when it has ended.
 
-    All of them run the sources as they were at first, and would be noted with those that are there later: a command
-    that comes after a change is refused.
+    The worker runs the sources as they were at the start, but a manifest would name the current ones; so a command
+    after a change is refused.
     """
     highest, began = 0, provenance.source()
     with Worker(keep=True) as worker:
