@@ -1,4 +1,4 @@
-"""Whose attention kernel a name is, as the profiler gives it: regular expressions, demangled or mangled names."""
+"""Regular expressions for the names of attention kernels, by library, as the profiler gives them, mangled or not."""
 
 from __future__ import annotations
 
@@ -19,4 +19,4 @@ THUNDERKITTENS = "(fwd|bwd)_attend_(prep_)?ker"
 EVERYONE = (SDPA_FLASH, FLASH_ATTN, FLASH_ATTN_3, FLASH_ATTN_4, CUDNN, SDPA_EFFICIENT, TRITON, TK, THUNDERKITTENS)
 
 others = partial(everyone_but, EVERYONE)
-"""The kernels of everyone but those named, none of which may run in their place."""
+"""All kernels but those of the named libraries: none of them may run instead."""

@@ -1,4 +1,4 @@
-"""What an attention baseline asks of a problem before it takes it."""
+"""Checks of a problem that attention baselines share."""
 
 from __future__ import annotations
 

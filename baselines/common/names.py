@@ -1,4 +1,6 @@
-"""Whose kernel a name is, for every family: this repository's, and everyone's but some."""
+"""Regular expressions for kernel names, shared by all families: this repository's kernels, and all but those of
+some.
+"""
 
 from __future__ import annotations
 
@@ -9,5 +11,5 @@ TK = "kittens.*kernel_entry"
 
 
 def everyone_but(everyone: Sequence[str], *own: str) -> tuple[str, ...]:
-    """The kernels of everyone but these, none of which may run in their place."""
+    """All kernels but those of these libraries: none of them may run instead."""
     return tuple(pattern for pattern in everyone if pattern not in own)

@@ -1,4 +1,4 @@
-"""What every baseline asks of a problem before it takes it."""
+"""Checks of a problem that all baselines share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose kernel a name is, as the profiler gives it: regular expressions for the kernels of paged decode."""
+"""Regular expressions for the names of paged decode kernels, by library, as the profiler gives them."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ SDPA = "fmha_cutlass|pytorch_flash|cudnn"
 EVERYONE = (FLASH_MLA, FLASH_ATTN_3, FLASH_ATTN_4, SDPA, INDUCTOR, TK)
 
 others = partial(everyone_but, EVERYONE)
-"""The kernels of everyone but those named, none of which may run in their place."""
+"""All kernels but those of the named libraries: none of them may run instead."""

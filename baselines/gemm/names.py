@@ -1,4 +1,4 @@
-"""Whose kernel a name is, as the profiler gives it: regular expressions for matrix products; and cuBLAS's version."""
+"""Regular expressions for the names of GEMM kernels, by library, as the profiler gives them; and cuBLAS's version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CUBLAS_KERNELS = r"nvjet|xmma_gemm|cutlass.*gemm|gemm|gemv|dot_kernel"
 
 
 class OfCublas:
-    """What a contestant that is cuBLAS says of kernels: one of its families runs, and nobody else's."""
+    """Kernel names of a contestant that is cuBLAS: one of its families runs, and no other library's."""
 
     foreign = ("triton", "kernel_cutlass", "kittens")
 

@@ -154,7 +154,7 @@ def _outcome(comparison: Comparison) -> str:
     if comparison.undecided:
         names = ", ".join(_name(row) for row in comparison.undecided)
         cases = "1 case" if len(comparison.undecided) == 1 else f"{len(comparison.undecided)} cases"
-        lines.append(f"- undecided: {cases} took longer, of which cycles or controls do not say the same: {names}")
+        lines.append(f"- undecided: {cases} took longer, but cycles or controls do not agree: {names}")
     if not comparison.compared:
         lines.append("- Nothing is compared: no case under test was timed alike in both runs.")
     return "\n".join(["## Outcome", "", *(lines or ["No case is slower, none fails or is gone that passed before."])])

@@ -87,7 +87,7 @@ def _refuse_other_settings(group: Group, then: Mapping[str, Any], now: Mapping[s
     if different:
         raise HarnessError(
             f"{group.problem.title} is in this run already, and is asked for again with {', '.join(different)}: "
-            "no case's name tells the two apart; make it a run of its own"
+            "such settings are not part of a case's name; make it a run of its own"
         )
 
 

@@ -179,7 +179,7 @@ class Supervisor:
                     missing = [index for index in range(len(group.contestants)) if index not in outcomes]
                     if missing:
                         raise WorkerDeathError(
-                            missing[0], Status.ERROR, "the worker ended the group without a word on it"
+                            missing[0], Status.ERROR, "the worker ended the group without reporting it"
                         )
                     return outcomes, message
 

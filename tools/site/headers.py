@@ -1,4 +1,4 @@
-"""The tile library's reference, from its headers: what each says of itself and of its public names.
+"""The tile library's reference, made from the comments of its headers.
 
 The headers are formatted by clang-format, so that a declaration's depth is its indentation.
 """
