@@ -57,7 +57,7 @@ def run_job(plan: Plan, config: Mapping[str, Any], invocation: Invocation, scree
             screen.group(number, group)
             result = _measure(plan, group, invocation, later.do)
             later.action = partial(_keep, plan, group, result, settings, machine, invocation, store, screen)
-            if plan.profile_metrics:  # whoever profiles needs the device, so that nothing is measured meanwhile
+            if plan.profile_metrics:  # a profiler needs the device, so nothing is measured meanwhile
                 with invocation.ledger.during("store"):
                     later.do()
     finally:
