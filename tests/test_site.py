@@ -86,7 +86,7 @@ def test_a_header_is_read_as_its_reader_needs_it() -> None:
 
 def test_the_reference_of_the_tile_library_has_every_folder() -> None:
     page = (DOCS / "api" / "tile_library.md").read_text()
-    portable = {path.parent.relative_to(INCLUDE).as_posix() for path in (INCLUDE / "kittens").rglob("*.cuh")}
+    portable = {path.parent.relative_to(INCLUDE).as_posix() for path in (INCLUDE / "kittens").rglob("*.*h")}
     named = set(re.findall(r"^::: (\S+)$", page, flags=re.MULTILINE))
     assert named == {one for one in portable if not re.match("kittens/target/(gpu|sm_|cpu/)", one)}
     shown = with_headers(page)

@@ -23,7 +23,7 @@ _FUNCTION = re.compile(r"[^(=]*?(~?\w+)\(")
 
 def folder_reference(folder: Path) -> str:
     """The reference of a folder's headers as Markdown, each below its name; a folder without any is a mistake."""
-    headers = {path.stem: reference(path) for path in sorted(folder.glob("*.cuh"))}
+    headers = {path.stem: reference(path) for path in sorted(folder.glob("*.*h"))}
     if not headers:
         raise FileNotFoundError(f"{folder} has no headers")
     return "\n\n".join(f"### {name}\n\n{text}" for name, text in headers.items() if "```cpp" in text)
