@@ -12,16 +12,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
-MOST_LINES, MOST_BYTES = 132, 7300
-
-
-def test_readme_stays_short() -> None:
-    """Guard: it had grown to 148 lines. What it lacks is a page of docs/; the block of results grows with its names."""
-    text = (ROOT / "README.md").read_bytes()
-    assert len(text.splitlines()) <= MOST_LINES
-    assert len(text) <= MOST_BYTES
-
-
 def make_env(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """`make env` that installs nothing."""
     command = [

@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 import tk_kernels as tk
-from tools.site.hooks import first_page, relinked, with_operators
+from tools.site.headers import groups
+from tools.site.hooks import INCLUDE, first_page, relinked, with_headers, with_operators
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -39,6 +40,59 @@ def test_every_operator_has_its_place() -> None:
     assert [one for one in named if ".kernels." in one and not one.endswith("Options")] == [
         f"{operator.__module__}.{name}" for name, operator in tk.ops.OPERATORS.items()
     ]
+
+
+HEADER = """
+namespace kittens {
+// A vector of `Length` elements.
+template <typename T_, int Length> struct sv {
+    using T = T_;
+    static_assert(Length % 16 == 0, "a multiple of 16");
+
+    // The first one.
+    kittens_device T& first(site where = kittens_here) {
+        // not a comment of a declaration
+        return data[0];
+    }
+    T data[Length];
+};
+
+namespace warpgroup {
+// dst = src, of any two tiles
+// of one shape.
+template <register_tile Dst, register_tile Src> kittens_device void copy(Dst& dst,
+                                                                         const Src& src) { each(dst, src); }
+template <int Pending = 0> kittens_device void wait(site = kittens_here);
+}  // namespace warpgroup
+namespace detail {
+kittens_device void hidden(int x);
+}  // namespace detail
+"""
+
+
+def test_a_header_is_read_as_its_reader_needs_it() -> None:
+    assert list(groups(HEADER.splitlines())) == [
+        (["A vector of `Length` elements."], ["template <typename T_, int Length> struct sv"]),
+        (["The first one."], ["T& sv::first()"]),
+        (
+            ["dst = src, of any two tiles", "of one shape."],
+            [
+                "void warpgroup::copy(Dst& dst, const Src& src)",
+                "template <int Pending = 0> void warpgroup::wait()",
+            ],
+        ),
+    ]
+
+
+def test_the_reference_of_the_tile_library_has_every_folder() -> None:
+    page = (DOCS / "api" / "tile_library.md").read_text()
+    portable = {path.parent.relative_to(INCLUDE).as_posix() for path in (INCLUDE / "kittens").rglob("*.*h")}
+    named = set(re.findall(r"^::: (\S+)$", page, flags=re.MULTILINE))
+    assert named == {one for one in portable if not re.match("kittens/target/(gpu|sm_|cpu/)", one)}
+    shown = with_headers(page)
+    assert {"mma_AB", "row_sum", "load_async", "lcf", "launch_tasks"} <= set(re.findall(r"\w+", shown))
+    with pytest.raises(FileNotFoundError, match="kittens/nothing has no headers"):
+        with_headers("::: kittens/nothing")
 
 
 def test_readme_is_the_first_page(tmp_path: Path) -> None:
@@ -86,4 +140,5 @@ def test_it_builds_without_a_warning(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "softmax(scale q k^T)" in (tmp_path / "site" / "api" / "operators.html").read_text()
     assert "headline_tflops" in (tmp_path / "site" / "api" / "results.html").read_text()
+    assert "Starts a load; its bytes" in (tmp_path / "site" / "api" / "tile_library.html").read_text()
     assert "Two commands" in (tmp_path / "site" / "index.html").read_text()

@@ -1,4 +1,4 @@
-"""Refuse an extra that pyproject.toml has not: ``python tools/extras.py cuda,dev``.
+"""Refuse an extra that pyproject.toml does not have: ``python tools/extras.py cuda,dev``.
 
 pip only warns, in its log, and installs the others. Standard library alone: `make` runs this before anything is
 installed.

@@ -1,4 +1,4 @@
-"""`python -m tools.host_time`: what the host takes for a call of `tk.attention` on few queries, by either path.
+"""`python -m tools.host_time`: host time of a call of `tk.attention` on few queries, by either path.
 
 It is the wall time of a call in a loop that waits for nothing, on the GPU that there is and the problems of the
 experiment `few_queries`. `more` is what the decode path costs more, and HOST_MORE_US in
@@ -29,7 +29,7 @@ from tk_kernels.kernels.attention.operator import attention
 Call = Callable[[], Any]
 
 CALLS, LOOPS = 100, 15
-"""Calls of a loop, few enough to be enqueued without a wait, and loops, of which the median counts."""
+"""Calls per loop, few enough to be enqueued without a wait, and number of loops, of which the median is taken."""
 
 HEADING = "  B   N causal    D  whole decode   more question  taken at HOST_MORE_US"
 
@@ -45,7 +45,7 @@ class Calls:
 
 @dataclass(frozen=True)
 class Timed:
-    """What the host takes for them, in us."""
+    """The host's time for them, in us."""
 
     problem: Problem
     whole_us: float
@@ -54,7 +54,7 @@ class Timed:
 
     @property
     def more_us(self) -> float:
-        """What the decode path costs more; negative where it costs less."""
+        """How much more the decode path costs; negative if it costs less."""
         return self.decode_us - self.whole_us
 
 
@@ -97,7 +97,7 @@ def on_gpu(problem: Problem) -> Calls:
 
 
 def report(rows: Sequence[Timed], gpu: str, multiprocessors: int) -> str:
-    """A line a problem, and what HOST_MORE_US is then."""
+    """A line per problem, and the resulting HOST_MORE_US."""
     more = statistics.median(row.more_us for row in rows)
     lines = [f"{gpu}: us that the host takes for a call", HEADING]
     for row in rows:

@@ -1,6 +1,6 @@
 """FlashAttention-2 as its authors publish it: the flash-attn package, where its CUDA build is present.
 
-PyTorch's SDPA carries the same kernels (`baselines.attention.sdpa_flash`); this row says what the package itself does.
+PyTorch's SDPA contains the same kernels (`baselines.attention.sdpa_flash`); this row measures the package itself.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What baselines of several families share; it imports none of them."""
+"""Parts shared by baselines of several families; it imports none of them."""

@@ -1,4 +1,4 @@
-"""Whose kernel a name is, as the profiler gives it: regular expressions for the long convolution."""
+"""Regular expressions for the names of long convolution kernels, by library, as the profiler gives them."""
 
 from __future__ import annotations
 

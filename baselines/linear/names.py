@@ -1,4 +1,4 @@
-"""Whose kernel a name is, as the profiler gives it: regular expressions for the linear attentions."""
+"""Regular expressions for the names of linear attention kernels, by library, as the profiler gives them."""
 
 from __future__ import annotations
 

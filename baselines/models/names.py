@@ -1,4 +1,4 @@
-"""Whose attention kernel a name is, as the profiler gives it, inside a model: regular expressions."""
+"""Regular expressions for the names of attention kernels inside a model, by library, as the profiler gives them."""
 
 from __future__ import annotations
 

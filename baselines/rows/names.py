@@ -1,4 +1,4 @@
-"""Whose kernel a name is, as the profiler gives it: regular expressions for the kernels that stream rows."""
+"""Regular expressions for the names of kernels that stream rows, by library, as the profiler gives them."""
 
 from __future__ import annotations
 

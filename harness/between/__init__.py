@@ -1,6 +1,6 @@
-"""What only several runs together tell.
+"""What needs several runs: comparisons, contradictions, the effect of predecessors.
 
-`comparison` puts two runs, or a run and the nights before it, side by side: `environment` what else than the code
-changed, `cases` case by case, `report` the table. `contradictions` are pairs whose verdict differs between runs;
-`predecessors` tests whether whoever ran before decides a ratio.
+`comparison` puts two runs, or a run and the nights before it, side by side: `environment` finds what changed besides
+the code, `cases` case by case, `report` the table. `contradictions` are pairs whose verdict differs between runs;
+`predecessors` tests whether the preceding contestant changes a ratio.
 """

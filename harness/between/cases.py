@@ -18,7 +18,9 @@ from harness.runs import Run
 
 @dataclass(frozen=True)
 class Control:
-    """A baseline timed in the same rounds.  fingerprint: version and kernels; another one is another control."""
+    """A baseline timed in the same rounds.  fingerprint: version and kernels; a baseline whose fingerprint changed is
+    another control.
+    """
 
     fingerprint: tuple[str, str]
     per_round: np.ndarray
@@ -36,7 +38,7 @@ class Seen:
 
     @property
     def conditions(self) -> tuple[str, str]:
-        """What has to be the same for two times to be of the same thing."""
+        """What must be equal for two times to be comparable."""
         return str(self.row["timer"]), str(self.row["cache"])
 
 
@@ -66,7 +68,7 @@ class Row:
 
     @property
     def suspected(self) -> bool:
-        """Slower once; whether it is a regression is for a second measurement to say."""
+        """Slower once; a second measurement decides whether it is a regression."""
         return self.subject and self.verdict is Verdict.SLOWER and self.again is None
 
     @property
@@ -104,7 +106,7 @@ def compare_cases(new: Run, earlier: Sequence[Run], subjects: Sequence[str], aga
 
 
 def _shrunk(now: _Table, before: _Table) -> bool:
-    """Whether what one run lacks beside the other is missing: of the same experiment, and not all of it is new."""
+    """Whether cases that one run lacks count as missing: both runs are of one experiment and share cases."""
     same = now.run.manifest["experiment"] == before.run.manifest["experiment"]
     return same and any(case in now.rows for case in before.rows)
 
@@ -128,7 +130,7 @@ def _judge(case_id: str, table: _Table, earlier: Sequence[_Table], subjects: Seq
 
 
 def _changed(row: Mapping[str, Any], now: Seen, before: Sequence[Seen], subjects: Sequence[str]) -> Row:
-    """The three views and what they say together."""
+    """The three views and their joint verdict."""
     time = change.change([seen.time for seen in before], now.time)
     known = [seen.cycles for seen in before if seen.cycles is not None]
     cycles = change.change(known, now.cycles) if now.cycles is not None and len(known) == len(before) else None
@@ -189,7 +191,7 @@ def _relative(seen: Seen, names: Sequence[str]) -> Level | None:
 
 
 def _seen(table: _Table, case_id: str, subjects: Sequence[str]) -> Seen | None:
-    """What a run knows of a case that it timed, else None.  A control is never its own control."""
+    """A run's data on a case that it timed, else None. A control is never its own control."""
     row = table.rows.get(case_id)
     if row is None or not row["n_samples"]:
         return None

@@ -32,7 +32,7 @@ PRIOR_PCT = 0.4
 The same libraries, timed twice on two boards of one model (H200, GEMM 1024 to 16384), gave 0.1 to 0.5.
 """
 PRIOR_RUNS = 8
-"""As many degrees of freedom as that number is worth against the case's own history."""
+"""Degrees of freedom that the prior counts for against the case's own history."""
 
 TICK_US = 0.032
 """Resolution of CUDA event timers on Hopper: recorded latencies are multiples of it."""
@@ -40,8 +40,8 @@ CLOCK_STEP_MHZ = 15.0
 """Resolution of the SM clock that NVML reports."""
 
 CONTROL_APART_PCT = 2.5
-"""A control that moved this much differently from most is none: its autotuner may have chosen anew, by 20 % and
-more."""
+"""A baseline that moved this much differently from most is not a control: a new choice of its autotuner can cost 20 %
+and more."""
 
 _TO_SD = 1.4826
 """Median absolute value of a normal variable -> its standard deviation."""
@@ -107,8 +107,8 @@ def run_to_run_pct(logs: Sequence[float], prior_pct: float = PRIOR_PCT, prior_ru
 
     With d the differences of successive runs, median |d| x 1.4826 / sqrt(2) estimates it. A single step, the day on
     which the kernel was changed, does not matter to it as it would to the standard deviation of the levels.  A few runs
-    know a spread badly, so it is moderated. With n runs, the variance is the mean of this estimate's (n - 1 degrees of
-    freedom) and of the prior's (Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004).
+    estimate a spread poorly, so it is moderated. With n runs, the variance is the mean of this estimate's (n - 1
+    degrees of freedom) and of the prior's (Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004).
     """
     n = len(logs)
     own = float(np.median(np.abs(np.diff(logs)))) * _TO_SD / math.sqrt(2) * 100 if n > 1 else 0.0
@@ -117,7 +117,7 @@ def run_to_run_pct(logs: Sequence[float], prior_pct: float = PRIOR_PCT, prior_ru
 
 
 def margin_pct(earlier: Sequence[Level], new: Level, confidence: float = CONFIDENCE) -> float:
-    """What a run of unchanged code may differ by from the median of `earlier`, in percent.
+    """How far a run of unchanged code may lie from the median of `earlier`, in percent.
 
     The prediction interval of one more run, t x s x sqrt(1 + 1/n), with s from `run_to_run_pct` and the resolution of
     what was read; at least the A/A noise that the runs saw within themselves, and the smallest effect that is called

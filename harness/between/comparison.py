@@ -1,4 +1,4 @@
-"""A whole comparison: which earlier runs count, what is different around them, the cases, and what it comes to."""
+"""A whole comparison: which earlier runs count, what differs besides the code, the cases, and the outcome."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOTHING, REGRESSED, MISTAKE, SUSPECTED = 0, 1, 2, 3
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a run comes to beside earlier ones.
+    """A run judged against earlier ones.
 
     earlier: the runs compared with, in time order; left_out: those measured under other circumstances, and why; found:
     what differs from the newest run in `earlier`.
@@ -34,27 +34,27 @@ class Comparison:
 
     @property
     def suppressed(self) -> bool:
-        """Whether something else than the code changed, so that slower is no alarm."""
+        """Whether something other than the code changed, so that a slower case raises no alarm."""
         return bool(suppressing(self.found))
 
     @property
     def controls_held(self) -> bool:
-        """Whether there are controls, and each took as long as before: then the machine, whatever it is now, does not
-        explain a case that is slower.
+        """Whether there are controls and each took as long as before. Then a changed machine does not explain a slower
+        case.
         """
         views = [row.time for row in self.rows if not row.subject and row.time is not None]
         return bool(views) and all(view.verdict is Verdict.SAME for view in views)
 
     @property
     def unexplained(self) -> tuple[Row, ...]:
-        """Slower on another machine or driver, while the controls were not: for somebody to look at."""
+        """Slower on another machine or driver although the controls were not: needs a look."""
         if not self.suppressed or not self.controls_held:
             return ()
         return tuple(row for row in self.rows if row.suspected or row.regression)
 
     @property
     def undecided(self) -> tuple[Row, ...]:
-        """Cases under test whose time is slower and whose other views do not say so."""
+        """Cases under test that are slower in time but not in the other views."""
         return tuple(
             row
             for row in self.rows
@@ -63,12 +63,12 @@ class Comparison:
 
     @property
     def complete(self) -> bool:
-        """Whether the new run came to its end."""
+        """Whether the new run is complete."""
         return self.new.manifest["status"] == "completed"
 
     @property
     def failures(self) -> tuple[Row, ...]:
-        """Cases under test that passed before and do not now, or are gone: no circumstance excuses them."""
+        """Cases under test that passed before and fail now or are gone: always regressions."""
         return tuple(row for row in self.rows if row.subject and row.failed)
 
     @property
@@ -83,12 +83,12 @@ class Comparison:
 
     @property
     def later(self) -> tuple[Run, ...]:
-        """Those of the runs compared with that began after the new one: the two may have been given the wrong way."""
+        """Earlier runs that began after the new one: the arguments may have been swapped."""
         return tuple(run for run in self.earlier if run.manifest["started_utc"] > self.new.manifest["started_utc"])
 
     @property
     def compared(self) -> int:
-        """Cases under test that both sides have timed alike: where there is none, quiet says nothing."""
+        """Cases under test that both sides timed in the same way: without any, "no change" means nothing."""
         return sum(row.subject and row.verdict is not None for row in self.rows)
 
     @property
@@ -101,7 +101,7 @@ class Comparison:
 
     @property
     def controls_speed(self) -> float | None:
-        """Geometric mean of the controls' speed over the earlier runs': what the machine itself did."""
+        """Geometric mean of the controls' speed over the earlier runs: the change of the machine itself."""
         ratios = [row.time.ratio.value for row in self.rows if not row.subject and row.time]
         return stats.geometric_mean(ratios) if ratios else None
 

@@ -1,7 +1,7 @@
-"""Pairs that several runs measured and tell otherwise of.
+"""Pairs whose verdict differs between runs.
 
-The interval of a ratio knows what its own run saw.  A GEMM of 1024 was 1.053 FASTER in one run and 0.985 SLOWER nine
-minutes later, with intervals of no width: such a verdict decides nothing.
+A ratio's interval covers only its own run.  A GEMM of 1024 was 1.053 FASTER in one run and 0.985 SLOWER nine
+minutes later, with intervals of almost no width. Such verdicts decide nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CASE = (*GROUP, "timer", "cache", "implementation", "variant", "version")
 
 @dataclass(frozen=True)
 class Contradiction:
-    """A pair of cases of which one run says otherwise than another.
+    """A pair of cases whose verdict differs between runs.
 
     group: workload and problem; told: run, headline ratio of each run that has the pair, in the order of the runs.
     """
@@ -33,12 +33,12 @@ class Contradiction:
 
 
 def contradict(verdicts: Sequence[Verdict | str]) -> bool:
-    """Whether verdicts on one pair exclude each other; AMBIGUOUS excludes none."""
+    """Whether two verdicts on a pair exclude each other; AMBIGUOUS excludes nothing."""
     return len({str(one) for one in verdicts} - {str(Verdict.AMBIGUOUS)}) > 1
 
 
 def contradictions(runs: Sequence[Run]) -> tuple[Contradiction, ...]:
-    """The pairs of the same code, timer and cache that several runs timed and tell otherwise of."""
+    """The pairs with the same code, timer and cache whose verdicts differ between runs."""
     told: dict[tuple[tuple[str, ...], ...], list[tuple[str, RatioHeadline]]] = {}
     ids: dict[tuple[tuple[str, ...], ...], tuple[str, str]] = {}
     for run in runs:

@@ -1,6 +1,6 @@
-"""What differs between two runs beside the times: driver, board, libraries, settings, code.
+"""What differs between two runs besides the times: driver, board, libraries, settings, code.
 
-A difference outside the code under test *suppresses* the alarm: the times have a reason to differ that is no
+A difference outside the code under test *suppresses* the alarm: the times may differ for a reason other than a
 regression.
 """
 
@@ -22,10 +22,10 @@ _BOARD = {
     "ecc": "ECC",
     "sm_count": "multiprocessors",
 }
-"""Entries of the manifest's `gpu` that times depend on, and what they are called here."""
+"""Entries of the manifest's `gpu` that times depend on, with their names in the report."""
 
 _TIMER = ("kind", "flush_l2")
-"""Settings of the timer that say what is timed; budgets only say how often."""
+"""Timer settings that change what is timed; budgets only change how often."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def _of(prefix: str, before: Mapping[str, Any], after: Mapping[str, Any], *, sup
 
 
 def _of_both(before: Mapping[str, Any], after: Mapping[str, Any], *, suppresses: bool) -> Iterator[Difference]:
-    """Differences in what both have: an implementation that only one of them ran explains no time of the others."""
+    """Differences in what both have: an implementation that only one run had does not explain other times."""
     common = [key for key in before if key in after]
     yield from _of("", {key: before[key] for key in common}, {key: after[key] for key in common}, suppresses=suppresses)
 

@@ -1,11 +1,12 @@
-"""`python -m harness predecessors RUN...`: does who ran before decide any headline ratio?  A permutation test.
+"""`python -m harness predecessors RUN...`: a permutation test of whether the preceding contestant changes a headline
+ratio.
 
 The effect on a ratio of the rounds is how far it is from the ratio after the same predecessors; on a settled one, what
 predecessors leave behind, fitted beside cases and rounds of blocks, makes of those that its two cases happened to have.
-Whether it is one is told by dealing the predecessors anew, within each case and block of rounds, or each settled case.
-p is the share of a normal distribution as wide as the deals.  A ratio is found fault with if it would lie beyond its
-own interval without the effect.  The effect has to be one at 5 % for all ratios of all runs together (Holm, 1979).  How
-many have p below 5 % by themselves is said beside how many would by chance. Exit code 1 if there is one, 2 for a folder
+Its significance comes from permuting predecessors within each case and block of rounds, or each settled case.
+p is from a normal distribution as wide as the permutations. A ratio is flagged if without the effect it would lie
+outside its own interval, and if the effect is significant at 5 % over all ratios of all runs together (Holm, 1979). The
+number with p below 5 % is reported beside the number expected by chance. Exit code 1 if there is one, 2 for a folder
 that cannot be used.
 
 Only a settled ratio can fail in a run of today.  `harness.runs.assemble` makes a ratio of the rounds the one after the
@@ -35,13 +36,13 @@ DEALS = 200
 """Permutations of the predecessors."""
 
 RARE = 0.05
-"""The chance that any of all ratios is found fault with where predecessors do nothing."""
+"""Chance of flagging any ratio if predecessors have no effect."""
 
 
 @dataclass(frozen=True)
 class Effect:
-    """What predecessors do to one headline ratio.  effect_pct: its shift; room_pct: how far its interval reaches to
-    where it would be without; p: the chance of such a shift where predecessors do nothing.
+    """What predecessors do to one headline ratio.  effect_pct: its shift; room_pct: how far its interval reaches in the
+    direction of that shift; p: the chance of such a shift if predecessors have no effect.
     """
 
     case_id: str
@@ -101,7 +102,7 @@ def _of_rounds(
 
 
 def _dealt(samples: Mapping[str, Seated], generator: np.random.Generator) -> dict[str, Seated]:
-    """The predecessors of each case dealt anew within its blocks."""
+    """The predecessors of each case, permuted within its blocks."""
     return {case: replace(one, predecessors=_shuffled(one, generator)) for case, one in samples.items()}
 
 
@@ -154,7 +155,7 @@ def _effect(
 
 
 def faults(found: Sequence[Effect]) -> list[Effect]:
-    """Those that are found fault with among all: the smallest p times their number, the next times one less, until one
+    """The flagged ones among all: the smallest p times their number, the next times one less, until one
     is above `RARE` (Holm, Scandinavian Journal of Statistics 6, 1979).
     """
     ascending = sorted(found, key=lambda one: one.p)
@@ -163,7 +164,7 @@ def faults(found: Sequence[Effect]) -> list[Effect]:
 
 
 def report(run: Run, found: Sequence[Effect], bad: Sequence[Effect]) -> str:
-    """The result of a run in words: a line, and one for each ratio that is found fault with."""
+    """The result of a run: a line, and one for each flagged ratio."""
     if not found:
         return f"{run.run_id}: no ratio whose predecessors are known"
     worst = max(found, key=lambda one: abs(one.effect_pct))
@@ -185,7 +186,7 @@ def report(run: Run, found: Sequence[Effect], bad: Sequence[Effect]) -> str:
 
 
 def summary(seen: Sequence[Sequence[Effect]], bad: Sequence[Effect]) -> str:
-    """What came of all runs together, in a line.  seen: the effects of each."""
+    """The result of all runs together, in a line.  seen: the effects of each."""
     found = [one for effects_of_run in seen for one in effects_of_run]
     rare = [one for one in found if one.p < RARE]
     settled = sum(one.source == headline.SETTLED for one in found)
@@ -213,7 +214,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The command; gives its exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m harness predecessors",
-        description="Does who ran before decide any headline ratio of these runs? A permutation test.",
+        description="A permutation test of whether the preceding contestant changes a headline ratio of these runs.",
         epilog="example: python -m harness predecessors results/<gpu>/<campaign>/<run>; exit code: 0 none, 1 one does, "
         "2 a folder that cannot be used",
     )

@@ -14,7 +14,7 @@ HEADER = ("problem", "implementation", "before, us", "after, us", "speed", "95 %
 
 
 ROOF_MOVED = 0.05
-"""A roof that differs by more than this share is said to."""
+"""Roofs that differ by more than this share are reported."""
 
 LEGEND = (
     "Speed is the earlier median latency over the new one: above 1, the new run is faster. The margin is what runs of "
@@ -87,7 +87,7 @@ def _microseconds(value: float | None) -> str:
 
 
 def _order(comparison: Comparison) -> str:
-    """That the runs are not in the order of time, where they are not."""
+    """A warning if the runs are not in order of time."""
     if not comparison.later:
         return ""
     began = ", ".join(f"{run.run_id} at {run.manifest['started_utc']}" for run in comparison.later)
@@ -98,7 +98,7 @@ def _order(comparison: Comparison) -> str:
 
 
 def _two_gpus(comparison: Comparison) -> str:
-    """That the runs are of two GPUs, where they are: then no time says anything of the code."""
+    """A warning if the runs are of two GPUs: then times say nothing about the code."""
     after = (comparison.new.manifest["gpu"] or {}).get("name")
     before = (comparison.earlier[-1].manifest["gpu"] or {}).get("name")
     if before == after:
@@ -154,14 +154,14 @@ def _outcome(comparison: Comparison) -> str:
     if comparison.undecided:
         names = ", ".join(_name(row) for row in comparison.undecided)
         cases = "1 case" if len(comparison.undecided) == 1 else f"{len(comparison.undecided)} cases"
-        lines.append(f"- undecided: {cases} took longer, of which cycles or controls do not say the same: {names}")
+        lines.append(f"- undecided: {cases} took longer, but cycles or controls do not agree: {names}")
     if not comparison.compared:
         lines.append("- Nothing is compared: no case under test was timed alike in both runs.")
     return "\n".join(["## Outcome", "", *(lines or ["No case is slower, none fails or is gone that passed before."])])
 
 
 def _machine(comparison: Comparison) -> str:
-    """What says how the machine did: its controls, and the roofs that both runs measured."""
+    """How the machine itself changed: the controls, and the roofs that both runs measured."""
     facts = []
     if comparison.controls_speed is not None:
         facts.append(f"the controls' speed is {comparison.controls_speed:.4f} of before")

@@ -1,1 +1,1 @@
-"""The commands: what a user types, sees and is told."""
+"""The commands: arguments, progress, tables and messages."""

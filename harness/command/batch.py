@@ -1,9 +1,9 @@
 """`python -m harness batch`: commands of the harness one after the other, with one worker for all of them.
 
-Standard input has a command a line, with `python -m harness` before it or without; empty lines and what stands behind #
-are none.  Each command is a run of its own.  What it finds is a worker that has run others. Starting it is paid once,
-and what libraries keep in a process (tuned choices, workspaces, the state of generators) is there.  The exit code is
-the highest of theirs; an interruption or a line that cannot be read ends the batch.
+Standard input has a command a line, with `python -m harness` before it or without; empty lines and comments (#) are
+skipped.  Each command is a run of its own.  All share one worker, so it is started once, and keeps what libraries hold
+in a process (tuned choices, workspaces, the state of generators).  The exit code is the highest of theirs; an
+interruption or a line that cannot be read ends the batch.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(commands: Iterable[Sequence[str]], answer: Callable[[int], None]) -> int:
     """Runs the commands, given by their words; `answer` is told the exit code of each when it has ended.
 
-    All of them run the sources as they were at first, and would be noted with those that are there later: a command
-    that comes after a change is refused.
+    The worker runs the sources as they were at the start, but a manifest would name the current ones; so a command
+    after a change is refused.
     """
     highest, began = 0, provenance.source()
     with Worker(keep=True) as worker:

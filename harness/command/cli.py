@@ -1,4 +1,5 @@
-"""The command: Hydra around `run_job`, and every way it can end as one sentence and an exit code.
+"""The command line: composes the Hydra configuration, runs the jobs, and maps each outcome to a message and an exit
+code.
 
 0: every case passed or cannot run here; 1: a case failed, none could run, or the run could not be stored; 2: the
 user's mistake; 130: interrupted.
@@ -46,13 +47,13 @@ _HYDRA_FLAGS = ("--hydra-help", "--cfg", "-c", "--info", "-i", "--version", "--s
 OBJECTIONS = (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError)
 """What is raised where a configuration cannot be composed. ValueError: a group is given a number or null."""
 _RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
-"""Readers take a folder whose name begins with a dot for one that is being made."""
+"""Readers skip folders whose names begin with a dot: they are being written."""
 
 
 def main(argv: Sequence[str] | None = None, worker: Worker | None = None) -> int:
     """Runs the command with these arguments (the process's own by default) and gives its exit code.
 
-    worker: of the commands before, if it is kept; one of its own otherwise.
+    worker: kept from earlier commands, if any; else a new one.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     screen = Screen()

@@ -181,7 +181,7 @@ def _merge_into(store: Store, runs: Sequence[results.Run]) -> None:
                 if different:
                     store.note(
                         f"{group['workload']} {group['problem']} was measured by two jobs, the one that counts with "
-                        f"{', '.join(different)}: no case's name tells them apart"
+                        f"{', '.join(different)}, which is not part of a case's name"
                     )
         for note in run.manifest["notes"]:
             store.note(note)

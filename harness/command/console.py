@@ -21,11 +21,11 @@ from harness.records.rows import IDLE, Measurement, Ratio, Status
 from harness.runs.store import Store, StoredGroup
 
 FILE_WIDTH = 140
-"""Columns of a table that goes to a file or a pipe."""
+"""Width of a table that is written to a file or a pipe, in characters."""
 PATIENCE_MINUTES = 2.0
-"""A CPU that may take longer says so before it starts."""
+"""Runs on a CPU that may take longer say so before they start."""
 SECONDS_A_CASE = 1.0
-"""How long a CPU may compute in a problem that is offered instead."""
+"""Computing time on a CPU of the smaller problem that is offered instead."""
 
 
 class _Stdout(Console):
@@ -70,11 +70,11 @@ class Screen:
         self.out.print(Text(text), soft_wrap=True)
 
     def status(self, text: str) -> None:
-        """What goes on now."""
+        """Shows what is going on now."""
         self._progress.update(self._task, description=f"{self._title} {text}".strip())
 
     def begin(self, plan: Plan, machine: Machine, store: Store, able: int) -> None:
-        """A job starts; `able`: how many contestants are here."""
+        """A job starts; `able`: how many contestants can run here."""
         self._progress.reset(self._task, total=len(plan.groups))
         where = machine.gpu.get("name", "CPU")
         problems = "1 problem" if len(plan.groups) == 1 else f"{len(plan.groups)} problems"
@@ -86,7 +86,7 @@ class Screen:
             self._advise(plan, machine, plan.estimated_minutes(False, able, machine.cpu_gflops))
 
     def _advise(self, plan: Plan, machine: Machine, minutes: float) -> None:
-        """Where a CPU is asked for minutes of work: how many, and what takes seconds."""
+        """Warns that a CPU will need minutes, and offers a problem that takes seconds."""
         if machine.timed or not machine.cpu_gflops or minutes < PATIENCE_MINUTES:
             return
         least = min((group.problem for group in plan.groups), key=workloads.load(plan.workload).flops)
@@ -146,7 +146,7 @@ class Screen:
             self._line(f"note: {note}")
 
     def account(self, store: Store) -> None:
-        """Where the time went."""
+        """Shows where the time went."""
         seconds = store.manifest.get("seconds", {})
         if seconds:
             timed = store.manifest["device"] == "cuda"  # else nothing is measured that the rest could be overhead of

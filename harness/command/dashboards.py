@@ -149,7 +149,7 @@ def report(runs: Sequence[Run], *, entity: str, project: str, name: str) -> Any:
 
 
 def said_of(runs: Sequence[Run]) -> list[str]:
-    """A sentence a run: what it measured, on what, from which commit, and how its cases ended."""
+    """A sentence per run: what it measured, on which GPU, at which commit, and how its cases ended."""
     sentences = []
     for run in runs:
         counts = statuses(run)

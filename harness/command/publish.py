@@ -1,6 +1,6 @@
 """The wandb mirror of a stored run: `python -m harness.publish <run folder> [--mode online]`.
 
-Everything published is read back from the run folder, so the mirror can be made again at any time.
+Everything published is read from the run folder, so the mirror can be made again at any time.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def publish(
 
 
 def tags(run: Run) -> list[str]:
-    """What runs are filtered by: the folder name of the GPU or `cpu`, twelve digits of the commit, the campaign."""
+    """Tags to filter runs by: GPU folder name or `cpu`, twelve digits of the commit, campaign."""
     gpu = run.manifest["gpu"]
     commit, campaign = str(run.manifest["git_commit"]), str(run.manifest["campaign"])
     named = (gpu_slug(str(gpu.get("name", ""))) if gpu else "cpu", commit[:12], campaign)
@@ -93,7 +93,7 @@ def main_job(run: Run) -> str:
 
 
 def jobs(run: Run, figures: Path | None) -> list[str]:
-    """The jobs that a run is mirrored as, in the order of what they make of each other."""
+    """The jobs that a run is mirrored as, each before those that use its output."""
     return list(dict.fromkeys(["verify", main_job(run), *(["figures"] if figures else [])]))
 
 

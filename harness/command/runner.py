@@ -1,4 +1,4 @@
-"""One job: its plan from the configuration, its groups through the worker into the store."""
+"""One job: makes the plan, has the worker measure its groups, and stores them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def run_job(plan: Plan, config: Mapping[str, Any], invocation: Invocation, scree
             screen.group(number, group)
             result = _measure(plan, group, invocation, later.do)
             later.action = partial(_keep, plan, group, result, settings, machine, invocation, store, screen)
-            if plan.profile_metrics:  # whoever profiles needs the device, so that nothing is measured meanwhile
+            if plan.profile_metrics:  # a profiler needs the device, so nothing is measured meanwhile
                 with invocation.ledger.during("store"):
                     later.do()
     finally:
@@ -68,29 +68,31 @@ def run_job(plan: Plan, config: Mapping[str, Any], invocation: Invocation, scree
 
 @dataclass
 class _Later:
-    """What is done while the worker is at the next group: storing the one before."""
+    """Stores a group while the worker measures the next one."""
 
     action: Callable[[], None] | None = None
 
     def do(self) -> None:
-        """Does it, once."""
+        """Stores it, once."""
         action, self.action = self.action, None
         if action is not None:
             action()
 
 
 def _refuse_other_settings(group: Group, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raises `HarnessError` where this run holds the problem already, measured under what no case's name tells."""
+    """Raises `HarnessError` if this run already holds the problem under other settings that are not in a case's
+    name.
+    """
     different = differences(then, now) if then else []
     if different:
         raise HarnessError(
             f"{group.problem.title} is in this run already, and is asked for again with {', '.join(different)}: "
-            "no case's name tells the two apart; make it a run of its own"
+            "such settings are not part of a case's name; make it a run of its own"
         )
 
 
 def _inspect(plan: Plan, invocation: Invocation) -> list[Inspected]:
-    """What is known of the contestants; one that cannot be made, as it was asked for, ends the command here."""
+    """What is known of the contestants before they run; raises for one that cannot be made as asked for."""
     problems = tuple(group.problem for group in plan.groups)
     with invocation.ledger.during("start"):
         inspected = invocation.supervisor(plan.device).inspect(plan.contestants, problems)
@@ -122,7 +124,7 @@ def builds_of(group: Group, outcomes: Sequence[CaseOutcome]) -> dict[str, dict[s
 
 
 def _measure(plan: Plan, group: Group, invocation: Invocation, meanwhile: Callable[[], None]) -> GroupResult:
-    """What the worker saw; `meanwhile` is done while it is at work, and takes time where it ends behind the worker."""
+    """What the worker measured; `meanwhile` runs at the same time, and counts where it takes longer than the worker."""
     spent = 0.0
 
     def timed() -> None:

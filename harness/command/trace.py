@@ -2,9 +2,9 @@
 
     python -m harness trace workload=mla_decode 'implementations=[tk]' campaign=2026-11-paper
 
-The words are those of `python -m harness`; of an experiment's problems the first is traced.  The file is
-`<results_dir>/<gpu>/<campaign>/traces/<id>.json.gz`, a Chrome trace that ui.perfetto.dev opens.  What is known of a run
-stands in it: commit, GPU, libraries, kernel.  A call whose output is wrong leaves no file.
+Arguments are those of `python -m harness`; of an experiment's problems the first is traced.  The file is
+`<results_dir>/<gpu>/<campaign>/traces/<id>.json.gz`, a Chrome trace that ui.perfetto.dev opens.  It names commit, GPU,
+libraries and kernel.  A call whose output is wrong leaves no file.
 """
 
 from __future__ import annotations

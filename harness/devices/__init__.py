@@ -29,7 +29,7 @@ class Device(Protocol):
         ...
 
     def libraries(self) -> dict[str, str]:
-        """Versions of what every implementation stands on."""
+        """Versions of the libraries under every implementation."""
         ...
 
     def roofs(self) -> dict[str, float]:
@@ -69,7 +69,7 @@ class Device(Protocol):
         ...
 
     def mark(self) -> Callable[[], None]:
-        """Notes the end of what the current stream has been given; gives what waits until the device has come there."""
+        """Marks the current end of the stream; returns a function that waits until the device gets there."""
         ...
 
     def free_bytes(self) -> int:

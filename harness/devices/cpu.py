@@ -1,4 +1,4 @@
-"""The CPU: it verifies, and its times are no results."""
+"""The CPU: it verifies only; its times are not results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.devices.telemetry import NoTelemetry, Telemetry
 from harness.plan.planning import TimerSettings
 
 _SIZE = 256
-"""Of the product whose rate is taken: a few hundredths of a second where a CPU has no bf16 units."""
+"""Size of the product that measures the CPU's rate: a few hundredths of a second without bf16 units."""
 
 
 def product_gflops() -> float:

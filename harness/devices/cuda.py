@@ -41,7 +41,7 @@ class CudaDevice:
     def describe(self) -> dict[str, Any]:
         """Name, driver, limits and clocks of the board; None for what NVML does not tell.
 
-        What is said at the beginning of a run: whether the profiler works is found out anew in it.
+        Called at the beginning of a run, which then checks anew whether the profiler works.
         """
         self._profiler_works = None
         query = self._query
@@ -141,7 +141,7 @@ class CudaDevice:
 def poison_free_memory(output_bytes: Sequence[int]) -> None:
     """Fills with NaN what the caching allocator would hand to the next call, whose outputs have these sizes.
 
-    First it is made to have two free blocks for each output, which later poisonings find again. Then every free block
+    First two free blocks are made for each output, which later poisonings find again. Then every free block
     is filled that a request on this stream can get. The largest comes first, each at its exact size, so that each
     request is served by the block it is meant for. The pool of small blocks serves no request above 1 MiB, so its free
     blocks are taken in pieces.

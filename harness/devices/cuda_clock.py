@@ -25,23 +25,23 @@ from harness.plan.planning import CLEAN
 Call = Callable[[], Any]
 
 SHORTEST_SPIN_US = 30.0
-"""It hides most launches."""
+"""Long enough to hide most launches."""
 
 FIRST_SPIN_US = 1000.0
-"""Of a call that was never timed, whose time on the host is not known: to repeat a long call costs more.
-
-A short call of the same code on other inputs was timed before, mostly: then twice that one's spin is tried first.
+"""Spin for a call that was never timed, whose host time is unknown: repeating a long call would cost more. If a short
+call of the same code on other inputs was timed before, twice that spin is tried first.
 """
 
 LONGEST_SPIN_US = 20_000.0
 """A call that keeps the host busy for longer than this waits for the device itself; its samples hold its launches."""
 
 SPIN_FACTOR = 1.5
-"""Each spin is up to this many times as long as it need be, at random: nobody can tell when the clock will start."""
+"""Each spin is longer than needed by a random factor up to this, so that a call cannot predict when the clock
+starts."""
 
 _IDLE_TRIALS = 30
-"""Looks at how long the device stays busy after a call, at most: the least counts, so that a hiccup of the host, or
-somebody else's time slice, does not."""
+"""Attempts to measure how long the device stays busy after a call. The least counts, so that a hiccup of the host or
+another process's time slice does not."""
 
 _GRAPH_WARMUPS = 3
 """Calls before a capture, as torch.cuda.graph asks for: lazy initialisation may not happen in one."""
@@ -60,7 +60,7 @@ class L2Flush:
 class CleanFlush(L2Flush):
     """Then reads as much, so that what was overwritten has left the L2, too.
 
-    Else the lines of the call drive it out, and a call that reads pays for writing up to the L2's size.
+    Otherwise the call's own lines evict it, and a call that reads pays for writing up to the L2's size.
     """
 
     def __init__(self, l2_bytes: int) -> None:
@@ -113,8 +113,8 @@ class EventStopwatch:
         """One call whose inputs are written by `ahead` in the stream, and whose outputs are copied in the stream.
 
         The spin is no shorter than those of the rounds: what began early there, on another stream, does so here.
-        Work of the call that is on another stream, and not ordered behind this one, reads what was there before; work
-        that this stream does not wait for is not in the copies.
+        Work on another stream that is not ordered after this one reads the old contents; work that this stream does not
+        wait for is missing from the copies.
         """
         longest_us = SPIN_FACTOR * self._spin_us.get(id(call), SHORTEST_SPIN_US)
         spin_us = min(max(longest_us, hold_us), LONGEST_SPIN_US)
@@ -178,7 +178,7 @@ class _Watched(Visit):
 
 
 def _code(call: Call) -> CodeType | None:
-    """What calls of one contestant on several inputs have in common; None of a call that is no function."""
+    """The code object shared by a contestant's calls on several inputs; None for a call that is not a function."""
     return call.__code__ if isinstance(call, FunctionType) else None
 
 
@@ -188,7 +188,7 @@ def _enough(host_us: float) -> float:
 
 
 def _shorter(spin_us: float, host_us: float) -> float:
-    """The spin after one that was long enough: what was learned is forgotten slowly, a hiccup of the host at once."""
+    """The next spin after one that was long enough: 5 % shorter, and at most three times as long as needed."""
     enough_us = _enough(host_us)
     return min(max(SHORTEST_SPIN_US, enough_us, min(0.95 * spin_us, 3 * enough_us)), LONGEST_SPIN_US)
 

@@ -1,4 +1,4 @@
-"""What a call returned, as a sceptic takes it: plain tensors whose memory holds the result, or a reason why not."""
+"""Checks that a call's outputs are plain tensors whose own memory holds the result."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def parts(outputs: object) -> tuple[object, ...]:
 
 
 def snapshot(outputs: object) -> tuple[object, ...]:
-    """Copies of the outputs, made in the current stream's order; what is no plain tensor is handed on as it is."""
+    """Copies of the outputs, made in stream order; what is not a plain tensor is passed through."""
     return tuple(one.clone() if _is_plain(one) else one for one in parts(outputs))  # type: ignore[attr-defined]
 
 
 def scribble(outputs: object) -> None:
-    """Overwrites plain floating-point outputs with NaN, so that a buffer that is handed out again shows."""
+    """Overwrites plain floating-point outputs with NaN, so that a reused buffer is noticed."""
     for one in parts(outputs):
         if _is_plain(one):
             fill_nan(one.data)  # type: ignore[attr-defined]
@@ -42,7 +42,7 @@ def fill_nan(tensor: torch.Tensor) -> None:
 
 
 def unusable(name: str, tensor: torch.Tensor, inputs: Mapping[str, torch.Tensor]) -> str | None:
-    """Why a tensor is not memory of its own that holds a result, in words; None if it is."""
+    """Why a tensor does not hold a result in memory of its own; None if it does."""
     if not _is_plain(tensor):
         if type(tensor) not in _PLAIN:
             return (

@@ -1,4 +1,4 @@
-"""Roofs of the machine, measured in the run: what copying, reading and the vendor's matrix product reach here."""
+"""The machine's roofs, measured in the run: rates of copying, reading and the vendor's matrix product."""
 
 from __future__ import annotations
 

@@ -24,19 +24,19 @@ from harness.records import stats
 Call = Callable[[], Any]
 
 CHECK_EVERY = 10
-"""Rounds between two looks at the stopping rule; an interval costs more than a sample of a small kernel."""
+"""Rounds between checks of the stopping rule; computing an interval costs more than a sample of a small kernel."""
 
 LOOK_SECONDS = 0.5
-"""But at least this often: a look is also the sign of life that the parent waits for."""
+"""But at least this often, in seconds: a check is also the sign of life that the parent waits for."""
 
 LIGHT_SHARE = 0.5
-"""Where calls are at work for less of a turn of the warm-up than this, they hardly heat the board."""
+"""If calls fill less of a warm-up turn than this, they hardly heat the board."""
 
 LIGHT_WARM_UP = 0.25
 """Share of the warm-up's time that such calls get; of 1 s that is more than twice what moved buffers get."""
 
 NOBODY = -1
-"""The predecessor of a sample that none is known of."""
+"""Predecessor of a sample whose predecessor is unknown."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class Sample:
     host_us: float = 0.0
     """What the host spent in the call."""
     late_us: float = 0.0
-    """What was spent before on attempts for which the host was late, and which were thrown away."""
+    """Time spent before on attempts that were thrown away because the host was late."""
 
     @property
     def own_us(self) -> float:
-        """What the call costs whoever makes it: its time on the device, or on the host where that is longer.
+        """What the call costs its caller: its time on the device, or on the host where that is longer.
 
         In a late sample the latency has both, and the host may have waited for what the stopwatch put before the call.
         """
@@ -98,7 +98,7 @@ class Series:
     positions: list[int] = field(default_factory=list)
     """The place in its round of each sample."""
     predecessors: list[int] = field(default_factory=list)
-    """Which contestant ran right before each sample."""
+    """The contestant that ran right before each sample."""
     placements: list[int] = field(default_factory=list)
     """Where the buffers of each sample lay: 0 first, 1 when all were moved, and so on."""
     readings: list[Reading] = field(default_factory=list)
@@ -114,7 +114,7 @@ class Series:
 
 
 def moved(series: Series, more: Series, placement: int) -> None:
-    """Adds to a contestant's samples those that it had when its buffers lay elsewhere."""
+    """Appends a contestant's samples taken at another buffer placement."""
     first = series.rounds[-1] + 1  # a whole number of blocks
     series.latency_us += more.latency_us
     series.rounds += [first + number for number in more.rounds]

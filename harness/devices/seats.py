@@ -1,20 +1,19 @@
-"""Who runs after whom: orders of rounds in which every contestant follows every contestant equally often, itself
-included.
+"""Orders of rounds in which every contestant follows every contestant equally often, itself included.
 
 What ran just before a call decides part of its time where the board is at its power limit: after a call that drew
 little the clock is higher.  So the orders are balanced.  A Williams design (Australian Journal of Scientific Research A
 2, 1949) has each ordered pair of contestants next to each other equally often within its rows.  Each contestant is
-equally often at each place.  Its rows are put one behind the other so that each begins with whom the last one ended.  A
-row is an arc from its first to its last contestant, and each contestant begins as many rows as it ends.  So there is a
-circuit through all of them (Euler) once they hang together.
+equally often at each place.  Its rows are chained so that each begins with the contestant that the last one ended with.
+A row is an arc from its first to its last contestant, and each contestant begins as many rows as it ends.  So there is
+a circuit through all of them (Euler) once they hang together.
 
 For n contestants a block has 2n rounds.  Over each block, with the border to what ran before it,
 
 - every contestant runs right after every contestant, itself included, exactly twice;
 - every contestant has every place in the round exactly twice.
 
-Within a round nobody follows itself, and whoever follows itself is first.  So all contestants meet the same
-predecessors, and their times have the same mixture of what predecessors leave behind.
+Within a round no contestant follows itself; only the first of a round can follow itself.  So all contestants meet the
+same predecessors, and their times have the same mixture of what predecessors leave behind.
 """
 
 from __future__ import annotations

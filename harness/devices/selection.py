@@ -1,4 +1,4 @@
-"""Who is measured settled, and in how many rounds of blocks."""
+"""Which contestants are measured in sustained blocks (back to back, columns `settled_...`), and in how many rounds."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ POWER_CAP = "sw_power_cap"
 """The throttle reason of a board at its power limit."""
 
 CAPPED_SHARE = 0.1
-"""Of the readings of a group: a board that was at its limit less often was not limited by it."""
+"""Share of a group's readings: a board that was at its limit less often was not limited by it."""
 
 
 def who_settles(settings: TimerSettings, providers: Sequence[str], series: Sequence[Series]) -> list[int]:
-    """The contestants that are measured settled, by their places: own ones, and the fastest of the others.
+    """Indices of the contestants to be measured in sustained blocks: own ones, and the fastest of the others.
 
-    providers: the implementation of each.  With `auto`, nobody where the calls of own ones and of the fastest other are
-    short and the board was not at its power limit in the rounds.  Nobody whose calls the host launches too slowly
+    providers: the implementation of each.  With `auto`, none if the calls of own ones and of the fastest other are
+    short and the board was not at its power limit in the rounds. Never one whose calls the host launches too slowly
     (`less_starved`).
     """
     if settings.settled == "never":
@@ -44,10 +44,10 @@ def less_starved(
     chosen: Sequence[int],
     starved: Container[int],
 ) -> list[int]:
-    """Those of the chosen whose blocks are of the device and not of the host's launches.
+    """The chosen contestants whose blocks are limited by the device and not by the host's launches.
 
-    Nobody, where that leaves out an own contestant or the fastest of the others. The rates of the rest would stand
-    beside rates of the rounds, and the ratio that matters would be of the rounds anyway.
+    None, if an own contestant or the fastest other is not among them: the rates of the rest would stand beside rates of
+    the rounds, and the ratio that matters would be of the rounds anyway.
     """
     if any(place in starved for place in _needed(settings, providers, series, chosen)):
         return []
@@ -57,14 +57,14 @@ def less_starved(
 def _needed(
     settings: TimerSettings, providers: Sequence[str], series: Sequence[Series], chosen: Sequence[int]
 ) -> list[int]:
-    """Those of the chosen that headlines are of: own contestants and the fastest of the others."""
+    """The chosen contestants that headlines need: own ones and the fastest of the others."""
     others = [place for place in chosen if providers[place] not in settings.settled_own]
     fastest = min(others, key=lambda place: float(np.median(series[place].latency_us)), default=None)
     return [place for place in chosen if place == fastest or place not in others]
 
 
 def _host_us(series: Series) -> float:
-    """What the host spends in a call; nothing where that is not known."""
+    """The host's time in a call; 0 if unknown."""
     return float(np.median(series.host_us)) if series.host_us else 0.0
 
 

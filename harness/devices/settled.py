@@ -1,10 +1,11 @@
-"""Contestants call after call, in blocks of half a second: what each does when the board has settled on it.
+"""Sustained measurement: each contestant runs call after call in blocks of half a second, so that the board settles on
+it.
 
 In the interleaved rounds the board idles between the samples and works for all contestants in turn, so power and clock
-there are those of the mixture.  Here nothing comes between the calls.  The next batch is enqueued before the host reads
-the board and waits for the last, also where one contestant's block ends and the next one's begins.  The first part of
-each block, in which the board still has the clock of whoever ran before, is dropped.  Blocks come in rounds, each
-contestant once a round in balanced order, so that heat, which drifts over seconds, hits all alike.
+are those of the mixture.  Here nothing comes between the calls.  The next batch is enqueued before the host reads the
+board and waits for the last, also where one contestant's block ends and the next one's begins.  The first part of each
+block, in which the board still has the previous contestant's clock, is dropped.  Blocks come in rounds, each contestant
+once a round in balanced order, so that heat, which drifts over seconds, hits all alike.
 
 Energy is the difference of the board's own counter, which moves in steps of tens of milliseconds.  It is taken between
 the first and the last step seen in what counts of a block.
@@ -26,13 +27,13 @@ BATCH_US = 10_000.0
 """Calls of about this length are a batch.  The board is read while it is at one, which takes some milliseconds."""
 
 LEAST_BATCHES = 2
-"""That count of a block, however long the calls are."""
+"""Batches of a block that count at least, however long the calls are."""
 
 WAIT_US = 50.0
-"""The host waited for a batch if it took longer than this; to find that one has ended takes some microseconds."""
+"""The host counts as having waited for a batch after this long; noticing that one has ended takes some microseconds."""
 
 WAITED_SHARE = 0.5
-"""Of the batches that count: a host that has to wait for fewer is slower than the device, which then runs dry."""
+"""Share of the counted batches: a host that waits for fewer is slower than the device, which then runs dry."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Block:
 
     @property
     def starved(self) -> bool:
-        """Whether its time is that of the host's launches, and not of the device."""
+        """Whether its time is limited by the host's launches and not by the device."""
         return self.waited < WAITED_SHARE
 
 
@@ -74,8 +75,8 @@ class Alone:
 
 @dataclass(frozen=True)
 class Board:
-    """What is read, and waited for.  energy_j: the board's counter, None where it has none; mark: notes the end of what
-    the device has been given, and gives what waits until the device has come there.
+    """What is read from the board, and how to wait for it.  energy_j: the board's counter, None where it has none;
+    mark: marks the current end of the stream and returns a function that waits for it.
     """
 
     telemetry: Telemetry

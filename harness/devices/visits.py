@@ -1,10 +1,9 @@
-"""Audits inside the rounds: in rounds at random the inputs change under the call, in the order of the stream.
+"""Audits inside the rounds: in random rounds the inputs change under the call, in stream order.
 
-A contestant that is honest while it is looked at must not be able to tell when that is.  So an audited call is sampled
-through the same frames as every other, between calls of the same contestants, and nothing pauses before it.  Rounds of
-this kind come in pairs with one set of inputs, as all rounds do; one of the two is on other inputs, the other has its
-own inputs written anew, which tells what the writing itself does to a time.  Their samples are no results: what was
-written last is still in the L2.
+A contestant must not be able to tell when it is audited. So an audited call is sampled by the same code as every other,
+between calls of the same contestants, without a pause before it.  Rounds of this kind come in pairs with one set of
+inputs, as all rounds do; one of the two is on other inputs, the other has its own inputs written again, which shows how
+much the writing itself changes a time. Their samples are not results: what was written last is still in the L2.
 
     inputs := NaN | flush | spin | inputs := others | event | the call | event | copies of the outputs
 """
@@ -22,14 +21,14 @@ if TYPE_CHECKING:  # the parent, which reads `Series`, imports torch only while 
 Inputs = Mapping[str, "torch.Tensor"]
 
 FIRST_PAIRS = 3
-"""So many audited pairs lie among the rounds that there are in any case: two are timed only, one is checked too."""
+"""Audited pairs among the rounds that always run: two are timed only, one is checked too."""
 
 LATER = 1 / 12
-"""Share of the pairs that are audited behind these."""
+"""Share of later pairs that are audited."""
 
 
 class Visit:
-    """What is done around a call, in the order of the stream: nothing, for most."""
+    """Hooks around a call, in stream order. This one does nothing."""
 
     audited = False
 
@@ -40,7 +39,7 @@ class Visit:
         """Right before the clock starts."""
 
     def behind(self, output: Any) -> None:
-        """Right after it has stopped."""
+        """Right after the clock has stopped."""
 
 
 PLAIN = Visit()
@@ -50,7 +49,7 @@ PLAIN = Visit()
 class AuditVisit(Visit):
     """Writes `source` into `buffers` right before the clock starts; holds copies of the outputs if `keeps`.
 
-    number: of the draw that the source is, None where it is what the buffers held.
+    number: of the draw that `source` is, None if it is what the buffers held.
     """
 
     buffers: Inputs
@@ -79,7 +78,7 @@ class AuditVisit(Visit):
 
 @dataclass
 class Seen:
-    """What the audited rounds saw of one contestant.
+    """What the audited rounds recorded of one contestant.
 
     fresh, same: (latency_us, in_time) on inputs that no call had seen, and on its own ones written anew.  held: copies
     of the outputs on the draw `number`.
@@ -133,18 +132,21 @@ class Audits:
             AuditVisit(buffers, self._next, self._number, keeps=checked),
             AuditVisit(buffers, self._own, None, keeps=False),
         ]
-        # By turns, so that one comes behind calls on the same inputs: who reuses the last of them is quick there.
+        # Alternate, so that one audited round follows calls on the same inputs: a cached result would show as a fast
+        # call.
         place = (self._count + self._turn) % 2
         return visits[place], visits[1 - place]
 
     def rows(self, first: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Orders of the two rounds that begin and end with a contestant: whoever follows sees no seam."""
+        """Orders of the two rounds, which begin and end with the same contestant, so that the next one cannot detect
+        the audit.
+        """
         others = [index for index in range(len(self.seen)) if index != first]
         row = (first, *self._random.sample(others, len(others)))
         return row, row[::-1]
 
     def note(self, index: int, visit: AuditVisit, latency_us: float, in_time: bool) -> None:
-        """Keeps what was seen of a contestant."""
+        """Records an audited sample of a contestant."""
         seen = self.seen[index]
         if visit.number is None:
             seen.same.append((latency_us, in_time))
@@ -155,14 +157,14 @@ class Audits:
             visit.held = ()
 
     def left(self, current: int) -> None:
-        """After a pair: the inputs are what they were, and the next ones are drawn."""
+        """After a pair: restores the inputs and draws the next ones."""
         for name, buffer in self._sets[current].items():
             buffer.data.copy_(self._own[name])
         self._count += 1
         self._prepare()
 
     def join(self, later: Audits) -> None:
-        """Adds what was seen in rounds with the buffers elsewhere; whose outputs are checked is drawn."""
+        """Merges audits taken at another buffer placement, and picks at random which outputs to check."""
         instead = self._random.random() < 0.5
         for mine, more in zip(self.seen, later.seen, strict=True):
             mine.fresh += more.fresh

@@ -4,8 +4,8 @@ A verified implementation may still be timed doing something else.  It may be gi
 address, by shape, by content) or working on a stream that the events do not see.  Or it leaves the output as the last
 call left it, or writes into its inputs.  So the call that was timed, in the form that was timed, is run again on inputs
 that change under it.  They are NaN until, in the order of the stream, right before the clock starts, they become
-others; free memory and earlier outputs are NaN; the outputs are copied in the stream where the clock stops.  A few
-inputs that nobody has seen tell how long that takes, and those of the verification whether the copies are right.
+others; free memory and earlier outputs are NaN; the outputs are copied in the stream where the clock stops.  A few new
+inputs show how long that takes, and those of the verification whether the copies are right.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from harness.workloads.spec import Expected, Reference
 
 ORDER = ("fresh", "checked", "fresh", "fresh", "checked")
 """Inputs of the observed calls: some that no call has seen, and those of the verification.  The checked ones come at an
-even and at an odd place, each behind others, so that a call which computes every other time is met when it does not."""
+even and at an odd place, so that a call which computes only every other time is caught."""
 
 ATTEMPTS, FIRST_HOLD_US = 10, 100.0
 """Repetitions until the stream was ahead of the host; it is held for twice as long each time, from this on."""
 
 HOLD_FACTOR, LONGEST_HOLD_US = 2.0, 2000.0
-"""Before an observed call the stream is held for so many times its latency, and no longer than this. What begins early
-on another stream reads NaN meanwhile, for longer than a spin of the rounds could hide it."""
+"""Before an observed call the stream is held for this multiple of its latency, at most this long. What starts early on
+another stream reads NaN meanwhile, for longer than a spin of the rounds could hide it."""
 
 INSIDE_FACTOR, INSIDE_SLACK_US = 1.1, 1.0
 """Inside the rounds, a call on inputs that have just changed may take this much longer than the slower of two. These
@@ -52,7 +52,8 @@ LATE_FACTOR, LATE_SLACK_US = 3.0, 200.0
 """And this much if it waits for the device itself, so that the host's time is in all of its samples."""
 
 IDLE_FACTOR, IDLE_SLACK_US = 1.5, 200.0
-"""The device may stay busy for this long after a call has returned: its median, and the way of the news to the host."""
+"""The device may stay busy for this long after a call has returned: its median, plus the delay until the host
+notices."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Finding:
-    """What an audit found.  complaint: why the case gets no time; remark: what is to be known of one that does.
+    """What an audit found.  complaint: why the case gets no time; remark: a note on one that does.
 
     follows: whether the call reads inputs that change under it, so that its outputs inside the rounds can be checked.
     """
@@ -116,7 +117,7 @@ class Audit:
     random: bool = False
     """Whether two calls on the same inputs have to give different outputs, as dropout does."""
     spent: Callable[[str, float], None] = lambda activity, seconds: None
-    """Is told what contestants took for themselves: "calls" that were observed, "prepare" where they prepared again."""
+    """Receives the contestants' own time: "calls" that were observed, "prepare" where they prepared again."""
 
     def examine(self, subject: Subject) -> Finding:
         """Every check of one contestant; raises whatever its call raises."""
@@ -253,7 +254,7 @@ class Audit:
         )
 
     def _complain_of_escape(self, subject: Subject) -> str:
-        """Whether the device works on after the call for longer than the events say that the call takes."""
+        """Whether the device stays busy after the call for longer than the events say that the call takes."""
         limit_us = IDLE_FACTOR * subject.latency_us + IDLE_SLACK_US
         busy_us = self.stopwatch.idle_after_us(subject.call, limit_us)
         if busy_us <= limit_us:
@@ -296,7 +297,7 @@ def same_bytes(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 
 def digest(expected: Reference) -> tuple[int, ...]:
-    """What changes with any single element of a reference: the sum of the bits of each part, modulo 2^64.
+    """A value that changes with any element of a reference: the sum of the bits of each part, modulo 2^64.
 
     A reference that depends on the outputs is made anew each time, and has none.
     """

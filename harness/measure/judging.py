@@ -1,4 +1,4 @@
-"""Whether a contestant is right: the gate before its first time, the audit of the timed call, and the looks behind."""
+"""Checks of a contestant: before it is timed, the audit of the timed call, and the verification afterwards."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def verify(
     inputs: dict[str, torch.Tensor],
     expected: Reference,
 ) -> Entrant | CaseOutcome:
-    """The gate: an `Entrant` if the output is right and the kernels are the promised ones, else how the case ended."""
+    """An `Entrant` if the output is right and the kernels are the promised ones, else how the case ended."""
     device, problem = session.device, session.group.problem
     version = ""
     try:
@@ -133,7 +133,7 @@ def audited(
     stopwatch: Stopwatch,
     audits: Audits | None,
 ) -> tuple[list[CaseOutcome], list[bool]]:
-    """The outcome of each entrant after its audit, and whether it follows inputs that change under it.
+    """Each entrant's outcome after its audit, and whether its call follows inputs that change under it.
 
     buffers: the inputs of the last round; they are overwritten.
     """
@@ -224,7 +224,7 @@ def verified_inside(
 ) -> list[CaseOutcome]:
     """The outcomes after a look at what each entrant gave back in a round at random, on inputs that changed under it.
 
-    Of those that keep what they derive from their inputs nothing can be said.  verified: the reference of input set 0.
+    Entrants that keep what they derive from their inputs cannot be checked so.  verified: the reference of input set 0.
     """
     if not any(one.held and follow for one, follow in zip(seen, follows, strict=False)):
         return judged

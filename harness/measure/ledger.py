@@ -1,6 +1,6 @@
-"""Where the time of a run goes: seconds by activity, every second in exactly one.
+"""Accounts for a run's time: seconds by activity, each second in exactly one.
 
-Two activities are the contestants' own; the rest is what the harness costs beside them, its overhead.
+Two activities are the contestants' own; the rest is the harness's overhead.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ ACTIVITIES = {
     "store": "statistics, files and tables, while no worker is at the next problem",
     "other": "everything else",
 }
-"""What a second may be spent on, and what that means."""
+"""The activities, each with its meaning."""
 
 THEIRS = ("calls", "prepare")
 """The activities that are the kernels' and the baselines'."""
 
 LEFT_OUT = {"profile": "without Nsight Compute", "prepare": "of what is not compiling or tuning"}
-"""Activities without which the overhead is told once more, in these words."""
+"""Activities that a second figure for the overhead leaves out, with its wording."""
 
 
 class Ledger:
-    """Seconds by activity.  What is begun within another activity does not count for that one.
+    """Seconds by activity.  Time spent in a nested activity does not count for the outer one.
 
-    base: what goes on where nothing else does; since: when that began, as `clock` tells it.
+    base: the activity outside all others; since: when the current one began, by `clock`.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Ledger:
             self._stack.pop()
 
     def move(self, source: str, target: str, seconds: float) -> None:
-        """Takes time that was noted for one activity as another's, as much of it as there is."""
+        """Moves time from one activity to another, as far as there is any."""
         self._note()
         moved = min(seconds, self._seconds[source])
         self._seconds[source] -= moved

@@ -1,6 +1,6 @@
 """One group in the worker: available? supported? -> verify, memory poisoned -> timed rounds -> audit, verify again.
 
-A contestant that fails anywhere gets its status and leaves; the others go on, and are timed without it.
+A contestant that fails anywhere gets its status and drops out; the others are timed without it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MAX_INPUT_SETS = 16
 
 
 def inspect(contestant: Candidate, problems: Sequence[Any], kind: str) -> Inspected:
-    """What can be said of a contestant without running it."""
+    """What is known of a contestant without running it."""
     try:
         implementation = load(contestant)
         missing = implementation.available()
@@ -62,7 +62,7 @@ def inspect(contestant: Candidate, problems: Sequence[Any], kind: str) -> Inspec
 
 
 def measure_group(session: Session) -> None:
-    """Sends one outcome a contestant and `Done`; raises `ProcessBrokenError` where a case took the device with it."""
+    """Sends one outcome a contestant and `Done`; raises `ProcessBrokenError` if a case broke the device."""
     device, group = session.device, session.group
     session.begin("reference", -1, session.limits.case_seconds)
     inputs = session.inputs(0)
@@ -103,11 +103,11 @@ def _time(
 ) -> float | None:
     """Times the entrants together and sends their outcomes; gives the energy.
 
-    held: the reference of input set 0, of which `sound` is the digest: it is made anew where somebody has written into
+    held: the reference of input set 0, of which `sound` is the digest: it is computed again if someone has written into
     it.
 
-    Whoever fails on the way, in an audit or at the second verification leaves, and the others are timed again without
-    it: it may have disturbed them.
+    An entrant that fails in timing, in an audit or at the second verification drops out, and the others are timed
+    again: it may have disturbed them.
     """
 
     def expected() -> Reference:
@@ -230,7 +230,7 @@ def _elsewhere(
     stopwatch: Stopwatch,
     audits: Audits | None,
 ) -> None:
-    """Adds samples of short calls with their buffers elsewhere: where those lie can decide several percent.
+    """Adds samples of short calls at other buffer placements, which can change times by several percent.
 
     What was prepared before stays where it is, so that inputs and what `prepare()` makes get other memory; free blocks
     of the outputs' sizes are held, so that outputs do.
@@ -256,7 +256,7 @@ def _elsewhere(
 
 
 def _settled(session: Session, entrants: list[Entrant], series: list[Series]) -> list[list[Block]]:
-    """The blocks of each entrant, none for those that are not settled."""
+    """The sustained blocks of each entrant; none for those that are not chosen."""
     timer = session.timer
     providers = [session.group.contestants[one.index].implementation for one in entrants]
     chosen = who_settles(timer, providers, series)

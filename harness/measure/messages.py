@@ -88,7 +88,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Timing:
-    """Rounds go on: a sign of life, and how far they are."""
+    """Progress of the rounds, which is also a sign of life."""
 
     round: int
     seconds: float
@@ -125,7 +125,7 @@ class CaseOutcome:
 
 @dataclass(frozen=True)
 class Broken:
-    """The process can do no more work; the contestant `index` is to blame, and the parent starts a new process."""
+    """The process can do no more work because of the contestant `index`; the parent starts a new process."""
 
     index: int
     reason: str
@@ -145,6 +145,6 @@ class Done:
 
 @dataclass(frozen=True)
 class Refused:
-    """The request cannot be served, for a reason that is the user's to mend."""
+    """The request cannot be served, for a reason that the user can fix."""
 
     sentence: str

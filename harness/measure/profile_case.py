@@ -23,7 +23,7 @@ WARMUPS = 3
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit code 0 if the case ran; 2 for a request that is none."""
+    """Exit code 0 if the case ran; 2 for an invalid request."""
     if len(argv) != 1:
         print("python -m harness.measure.profile_case takes one argument, a request as JSON", file=sys.stderr)
         return 2

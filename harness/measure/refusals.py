@@ -1,4 +1,4 @@
-"""What of a plan an implementation does not take on this machine, and what it loads: asked before anything is run."""
+"""Which problems an implementation refuses on this machine, and which kernels it loads, before anything is run."""
 
 from __future__ import annotations
 

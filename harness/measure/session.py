@@ -1,4 +1,4 @@
-"""What the steps of one group in the worker share: its inputs, references, and how a case ends that raised."""
+"""What the steps of one group in the worker share: inputs, references, and the outcome of a case that raised."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.records.rows import Status
 from harness.workloads.spec import Reference
 
 DEGENERATE = ("zeros",)
-"""Distributions on which nearly anything is right; verification uses the workload's first one instead."""
+"""Distributions on which nearly any result is right; verification uses the workload's first one instead."""
 
 
 class ProcessBrokenError(Exception):
@@ -33,7 +33,7 @@ class ProcessBrokenError(Exception):
 
 @dataclass(frozen=True)
 class Entrant:
-    """A contestant that passed verification, with what was learned on the way."""
+    """A contestant that passed verification, with what was found on the way."""
 
     index: int
     implementation: Implementation
@@ -71,7 +71,7 @@ class Session:
 
     @property
     def verified_distribution(self) -> str:
-        """Of the inputs that are verified: the group's, unless that shows nothing."""
+        """Distribution of the verified inputs: the group's, unless nearly any result is right on it."""
         own = self.group.distribution
         return self.workload.DISTRIBUTIONS[0] if own in DEGENERATE else own
 
@@ -126,5 +126,5 @@ def status_of(error: BaseException) -> Status:
 
 
 def join(first: str, second: str) -> str:
-    """Two remarks as one, the second left out where it was made before."""
+    """Two remarks joined, the second left out if the first contains it."""
     return first if second in first else "; ".join(filter(None, (first, second)))

@@ -1,4 +1,4 @@
-"""The parent's side of the worker: starts it, watches its time limits, and names who is to blame when it dies."""
+"""The parent's side of the worker: starts it, watches its time limits, and finds which contestant killed it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ START_SECONDS = 180.0
 
 
 class WorkerDeathError(Exception):
-    """The worker is gone or was killed.  index: the contestant whose code ran, -1 for none; sudden: it said nothing."""
+    """The worker died or was killed. index: the contestant whose code ran, -1 for none; sudden: without a message."""
 
     def __init__(self, index: int, status: Status, reason: str, *, sudden: bool = False) -> None:
         super().__init__(reason)
@@ -63,7 +63,7 @@ class GroupResult:
 
 
 def _nothing() -> None:
-    """Done meanwhile, where nothing is to be done."""
+    """The default for `meanwhile`."""
 
 
 class Supervisor:
@@ -84,7 +84,7 @@ class Supervisor:
         self.stop()
 
     def begin(self) -> None:
-        """Starts the worker if there is none, so that it is up when it is asked something."""
+        """Starts the worker if there is none, ahead of the first request."""
         if self._process is None:
             self._start()
 
@@ -114,10 +114,10 @@ class Supervisor:
     def measure(
         self, group: Group, timer: TimerSettings, limits: Limits, meanwhile: Callable[[], None] = _nothing
     ) -> GroupResult:
-        """Verifies and times a group; whoever takes the worker down ends alone, the others are timed without it.
+        """Verifies and times a group. A contestant that kills the worker fails alone; the others are timed without it.
 
         A worker that is killed while no contestant's code runs is nobody's fault: it gets a second chance, once.
-        meanwhile: is done here once the worker has begun, that is while it makes inputs and references.
+        meanwhile: runs in this process while the worker makes inputs and references.
         """
         lost: dict[int, CaseOutcome] = {}
         second_chance = True
@@ -142,7 +142,7 @@ class Supervisor:
         return GroupResult(tuple(lost[index] for index in range(len(group.contestants))), None)
 
     def stop(self) -> None:
-        """Ends the worker, kindly if it listens."""
+        """Ends the worker, gracefully if it responds."""
         if self._process is None:
             return
         assert self._pipe is not None
@@ -179,7 +179,7 @@ class Supervisor:
                     missing = [index for index in range(len(group.contestants)) if index not in outcomes]
                     if missing:
                         raise WorkerDeathError(
-                            missing[0], Status.ERROR, "the worker ended the group without a word on it"
+                            missing[0], Status.ERROR, "the worker ended the group without reporting it"
                         )
                     return outcomes, message
 
@@ -242,7 +242,7 @@ class Supervisor:
         theirs.close()  # so that its end is seen here as the end of the pipe
 
     def _epitaph(self) -> str:
-        """How the process ended, in words."""
+        """How the process ended, as text."""
         self._process.join(10.0)
         code = self._process.exitcode
         if code is None:

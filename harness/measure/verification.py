@@ -1,4 +1,4 @@
-"""Is an output what it should be?  Shapes, dtypes, NaN, and the error against the float64 reference."""
+"""Verifies outputs: shapes, dtypes, NaN, and the error against the float64 reference."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TORCH_DTYPES = {
 }
 
 WIDEST = 2.0
-"""A bound of a library's own may be this many times the workload's, and no more."""
+"""A library's own bound may be at most this many times the workload's."""
 
 _BLOCK_ELEMENTS = 2**25
 """Elements compared at once, so that no float64 copy of a whole output is made."""
@@ -83,7 +83,7 @@ def check_outputs(
 def complain_of_form(
     workload: Workload, problem: Any, tensors: Sequence[object], inputs: Mapping[str, torch.Tensor]
 ) -> str | None:
-    """What is wrong with the outputs before any number in them is read: count, kind, memory, shape, dtype."""
+    """What is wrong with the form of the outputs: count, kind, memory, shape, dtype; empty if nothing is."""
     outputs = workload.outputs(problem)
     if len(tensors) != len(outputs):
         return f"returned {len(tensors)} outputs, needs {len(outputs)}: {', '.join(outputs)}"

@@ -22,7 +22,8 @@ Call = Callable[[], Outputs]
 
 
 MAY_WIDEN = ("baselines.",)
-"""Where the libraries live that may be held to a bound of their own.  What is under test never is."""
+"""Packages whose implementations may declare a wider error bound of their own. The implementation under test may
+not."""
 
 
 class OptionError(ValueError):
@@ -37,7 +38,7 @@ class Implementation(Protocol):
     """What the harness asks of an implementation."""
 
     def available(self) -> str | None:
-        """None, or why it cannot run here and the command that installs it."""
+        """None, or why it cannot run here, with the command that installs it."""
         ...
 
     def version(self) -> str:
@@ -69,7 +70,7 @@ class Implementation(Protocol):
         ...
 
     def prepare(self, problem: Any, inputs: dict[str, torch.Tensor]) -> Call:
-        """The call to be timed, on these inputs: works on the current stream and allocates its own outputs."""
+        """The call to be timed on these inputs. It works on the current stream and allocates its own outputs."""
         ...
 
     def planning(self, problem: Any, inputs: dict[str, torch.Tensor]) -> Callable[[], object] | None:
@@ -77,7 +78,7 @@ class Implementation(Protocol):
         ...
 
     def trace(self, problem: Any, inputs: dict[str, torch.Tensor]) -> tuple[Mapping[str, Any], Outputs] | None:
-        """What a call's blocks did when, as a Chrome trace, and what it returned; None where it records nothing."""
+        """A Chrome trace of what the call's blocks did when, and the call's output; None if it records nothing."""
         ...
 
 

@@ -1,6 +1,6 @@
-"""From a composed configuration to the list of cases: no device, no implementation is imported.
+"""Turns a composed configuration into the list of cases, without a device and without importing implementations.
 
-It draws the seed of each group where none is given; all else is determined by the configuration.
+Seeds that are not given are drawn here; everything else follows from the configuration.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class TimerSettings:
 
     @property
     def cache(self) -> str:
-        """What the L2 holds when a call begins, as the column `cache` has it."""
+        """State of the L2 when a call begins: the column `cache`."""
         if not self.flush_l2:
             return "warm"
         return "flushed, clean" if self.kind == CLEAN else "flushed"
@@ -111,7 +111,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything a run needs to know of its configuration."""
+    """All that a run needs from its configuration."""
 
     name: str
     workload: str
@@ -124,7 +124,7 @@ class Plan:
     """Nsight Compute metrics to collect; empty for no profile."""
     estimate_case_seconds: float
     estimate_over_roof: float
-    """By what the slowest call that decides whether a problem is settled exceeds the roofline's floor."""
+    """Assumed ratio of a call's time to the roofline's floor, to estimate which problems get sustained blocks."""
     carried: tuple[str, ...] = ()
     """Overrides that a repetition of a single case needs too, such as the `_target_` of a user's own kernel."""
 
@@ -150,7 +150,7 @@ class Plan:
         return (len(self.groups) * count * self.estimate_case_seconds + timing + computing) / 60
 
     def _settled_seconds(self) -> float:
-        """The budgets of the problems that are measured settled, as far as can be told before: on an H200."""
+        """Budgets of the problems that will get sustained blocks, as estimated for an H200."""
         timer, sheet = self.timer, find_datasheet(ESTIMATED_ON)
         if timer.settled == "never" or sheet is None:
             return 0.0
@@ -181,10 +181,10 @@ MAPPINGS = {
 """Those of them that hold keys, with the keys."""
 TEXTS = ("campaign", "results_dir", "wandb.project", "wandb.dir", "device._target_")
 CLEAN = "cuda_events_clean"
-"""The timer whose flush leaves nothing to be written back."""
+"""The timer whose flush leaves no lines to be written back."""
 TIMERS = ("cuda_events", "cuda_graph", CLEAN)
 SETTLED = ("auto", "always", "never")
-"""When groups are measured settled too."""
+"""When groups are also measured in sustained (back-to-back) blocks."""
 LARGEST = 2**63 - 1
 """The largest whole number that a stored table is read with."""
 _WHOLE = ("min_rounds", "max_rounds", "placements", "settled_fastest", "settled_rounds")

@@ -1,4 +1,4 @@
-"""The command that measures one case of a run again, with all that is not as the files of `configs/` have it."""
+"""The command that measures one case of a run again, with every setting that differs from `configs/`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seeds that nobody can know before they are used: from the operating system, and all of a group from one.
+"""Seeds that no contestant can know in advance: one per group from the operating system, all others derived from it.
 
 A contestant that knew the seeds could bring its results along.  So each group draws one seed, which its rows and the
 manifest keep; inputs, audits and samples of a reference have seeds of their own, derived from it.  `seed=N` on the

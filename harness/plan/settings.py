@@ -1,4 +1,4 @@
-"""What a problem was measured under that the name of no case tells: one run may hold it only once.
+"""Measurement settings that are not part of a case's name. A run may use only one value of each.
 
 A case is named by workload, direction, problem, dtype, distribution, implementation and variant.  Two points of a
 multirun that differ in anything else, such as the timer, would be the same rows of one table.
@@ -12,7 +12,8 @@ from typing import Any
 from harness.plan.planning import Group
 
 _KEYS = ("seed", "timer", "device", "profile")
-"""Keys of the configuration that decide what is measured and are in no case's name.  `limits` decide only whether."""
+"""Configuration keys that affect what is measured but are not part of a case's name. (`limits` affect only whether it
+is.)"""
 
 
 def settings_of(config: Mapping[str, Any], group: Group) -> dict[str, Any]:
@@ -22,7 +23,7 @@ def settings_of(config: Mapping[str, Any], group: Group) -> dict[str, Any]:
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """`seed=1 (before: 0)` for each key whose values differ, but for a contestant that only one of the two has."""
+    """`seed=1 (before: 0)` for each key whose values differ; contestants that only one of the two has are left out."""
     only_one = {key for key in (*then, *now) if key.startswith("implementations.") and not (key in then and key in now)}
     keys = [key for key in dict.fromkeys((*now, *then)) if key not in only_one and then.get(key) != now.get(key)]
     return [f"{key}={now.get(key)} (before: {then.get(key)})" for key in keys]

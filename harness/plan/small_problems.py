@@ -8,13 +8,13 @@ from harness.records.naming import problem_keys
 from harness.workloads.spec import ProblemSpec
 
 SMALL_LENGTH = 256
-"""Sizes are halved down to it, batches and heads before them, down to one."""
+"""Sizes are halved down to this, after batches and heads are halved down to one."""
 _COUNTS = ("B", "H", "G", "L")
 """First letters of the keys that count batches, heads, groups and layers."""
 
 
 def smaller(workload: str, problem: ProblemSpec, most_flops: float) -> ProblemSpec | None:
-    """A problem like this one of at most `most_flops` operations, by halving; None where no size can be halved."""
+    """This problem, halved until it has at most `most_flops` operations; None if no size can be halved."""
     module = workloads.load(workload)
     values = dict(problem.as_mapping())
     least: set[str] = set()  # keys that the workload takes no smaller

@@ -1,4 +1,4 @@
-"""What GPUs' vendors say of them: the data of `datasheets.yaml`, each number with its source."""
+"""GPU datasheets: the numbers of `datasheets.yaml`, each with its source."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ def datasheets() -> tuple[tuple[re.Pattern[str], Datasheet], ...]:
 
 
 def find_datasheet(gpu_name: str) -> Datasheet | None:
-    """The datasheet of a GPU by the name its driver reports; None for one we have none of."""
+    """The datasheet of a GPU by the name that its driver reports; None for an unknown one."""
     return next((sheet for pattern, sheet in datasheets() if pattern.search(gpu_name)), None)

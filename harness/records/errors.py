@@ -1,4 +1,4 @@
-"""The exception for a user's mistake or a machine's refusal, all others' words on one line, and a command's end."""
+"""`HarnessError` for a user's mistake or a machine's refusal, any error's text on one line, and how a command ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that implementations were recorded under before they were called what they are.
+"""Earlier names of implementations, as old runs recorded them.
 
 A stored row keeps the name and the case id that it was measured under; a reader sees the name of today.
 """

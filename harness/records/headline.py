@@ -1,8 +1,9 @@
-"""Which number of a case, or of a pair, is the headline: the settled one where there is one, else that of the rounds.
+"""Which number of a case or pair is the headline: that of sustained (back-to-back, `settled`) calls if there is one,
+else that of the rounds.
 
-The paper timed calls back to back, and a training loop runs so; the rounds rest the board between calls, which at the
-power limit favours whoever draws more.  Rows are those of `measurements.csv` and `ratios.csv`, as dictionaries or
-records; an empty cell is None or NaN.
+The paper timed calls back to back, and a training loop runs so; in the rounds the board rests between calls, which at
+the power limit favours kernels that draw more power.  Rows are those of `measurements.csv` and `ratios.csv`, as
+dictionaries or records; an empty cell is None or NaN.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 from harness.records.rows import Measurement, Ratio, Verdict
 
 SETTLED, ROUNDS = "settled", "rounds"
-"""What a headline comes from."""
+"""Where a headline comes from."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class RatioHeadline:
 
 @dataclass(frozen=True)
 class RateHeadline:
-    """What a case takes and does, and where it comes from: `settled` or `rounds`.  None where nothing was timed."""
+    """A case's latency and rates, and where they come from: `settled` or `rounds`.  None where nothing was timed."""
 
     latency_us: float | None
     tflops: float | None
@@ -39,7 +40,7 @@ class RateHeadline:
 
 
 def of_ratio(row: Mapping[str, Any] | Ratio) -> RatioHeadline:
-    """The headline of a row of `ratios.csv`; rows from before there was a settled one have that of the rounds."""
+    """The headline of a row of `ratios.csv`; rows without a settled ratio have that of the rounds."""
     cells = _cells(row)
     settled = known(cells.get("settled_ratio")) is not None
     names = (

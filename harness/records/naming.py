@@ -1,4 +1,4 @@
-"""The names of cases, each written and read here alone: contestants, problems, GPUs' folders, and near misses.
+"""Names of contestants, problems and GPU folders, all written and parsed here, and suggestions for misspelt ones.
 
 A contestant is `tk` or `tk[persistent=0;stages=2]`, a problem `M=64;N=64;K=64`.
 """
@@ -40,9 +40,9 @@ class Contestant:
 
 
 def build_keys(contestant: Contestant, direction: str) -> tuple[str, str]:
-    """Where a manifest's `kernel_builds` may have a case's build, in that order.
+    """Keys under which a manifest's `kernel_builds` may have a case's build, in order.
 
-    First the direction's, where that has a kernel of its own, then the contestant's.
+    First the direction's, if it has a kernel of its own, then the contestant's.
     """
     return f"{contestant} {direction}", str(contestant)
 

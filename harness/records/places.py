@@ -1,5 +1,4 @@
-"""Where the program's data are and where its results go: in a checkout its root, else the package and the folder of
-whoever calls.
+"""Paths of the program's data and results: a checkout's root, or the installed package and the caller's current folder.
 
 A wheel carries the configurations and the recorded campaign in `harness/data/`; `setup.py` puts them there.
 """
@@ -15,10 +14,10 @@ CHECKOUT = (CODE / "configs" / "config.yaml").is_file()
 """Whether that is a checkout, or a bundle."""
 
 DATA = CODE if CHECKOUT else Path(__file__).resolve().parents[1] / "data"
-"""What holds `configs/` and the recorded `results/`, which are only read."""
+"""The folder with `configs/` and the recorded `results/`, both read-only."""
 
 CONFIGS = DATA / "configs"
-"""What Hydra composes a run from."""
+"""Hydra's configuration folder."""
 
 RECORDED = DATA / "results"
 """Recorded runs, `<gpu>/<campaign>/<run>/`."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from harness.records.places import CODE, DATA
 
 ROOT = CODE
-"""The checkout, the bundle that stands for one, or the folder that a wheel was installed into."""
+"""Root of the checkout or bundle, or the folder that a wheel was installed into."""
 
 BUILD_INFO = "build_info.json"
 """Stamped into a bundle, and a wheel's data: {"git_commit": "...", "git_dirty": false}; TK_BUILD_INFO names another."""
@@ -23,7 +23,7 @@ FILES = "files.sha256"
 """Beside a bundle's stamp: the tracked files outside results/ as they were, a line each: SHA-256, two blanks, path."""
 
 GIT_PLACES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_INDEX_FILE")
-"""Variables that name another repository than the folder's, as within a hook of that one."""
+"""Environment variables that point git at another repository, as inside a git hook."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def _stamp(root: Path) -> Path:
 
 
 def claim_hashes(root: Path = ROOT) -> dict[str, str]:
-    """sha256 of every claim file as it is now: a verdict whose claim changed after the run can be told."""
+    """SHA-256 of every claim file, so that a claim changed after the run can be detected."""
     files = sorted((root / "paper_figures" / "published" / "claims").glob("*.yaml"))
     return {file.name: digest(file) for file in files}
 

@@ -18,11 +18,11 @@ SCHEMA_VERSION = 1
 
 
 OWN_BOUND = "a bound of its own"
-"""In the `reason` of a pass: it was held to a wider bound than the others, being less precise by design."""
+"""Marks, in the `reason` of a pass, that the library is less precise by design and was held to a wider bound."""
 
 
 class Status(StrEnum):
-    """How a case ended.  Exactly one holds."""
+    """How a case ended."""
 
     PASSED = "passed"
     FAILED_VERIFICATION = "failed_verification"
@@ -34,13 +34,13 @@ class Status(StrEnum):
 
 
 FAILURES = (Status.FAILED_VERIFICATION, Status.OUT_OF_MEMORY, Status.TIMEOUT, Status.ERROR)
-"""What makes the command end with exit code 1; what cannot run here does not, while something else can."""
+"""Statuses that end the command with exit code 1."""
 IDLE = (Status.UNAVAILABLE, Status.UNSUPPORTED)
-"""How a case ends that cannot run here."""
+"""Statuses of cases that cannot run here."""
 
 
 class Verdict(StrEnum):
-    """What a ratio says, against the noise of the two cases themselves."""
+    """A ratio judged against the noise of its two cases."""
 
     SAME = "SAME"
     FASTER = "FASTER"
@@ -49,7 +49,7 @@ class Verdict(StrEnum):
 
 
 class RecordError(ValueError):
-    """A record that contradicts itself, or a stored row that cannot be read as one."""
+    """A record that contradicts itself, or a stored row that is not a valid record."""
 
 
 def case_id(

@@ -20,7 +20,7 @@ from harness.records.rows import Verdict
 CONFIDENCE = 0.95
 RESAMPLES = 1000
 MIN_EFFECT_PCT = 0.2
-"""Smallest difference that is called one, in percent: event timers tick in about that at 200 us."""
+"""Smallest difference that counts, in percent: about an event timer's tick at 200 us."""
 
 _BOOTSTRAP_CELLS = 4_000_000
 """Resampled values held at once (32 MB)."""
@@ -179,8 +179,8 @@ def _percentiles(resampled: np.ndarray, value: float, confidence: float) -> Inte
 
 @dataclass(frozen=True)
 class Seated:
-    """Samples with their seats.  latency_us, blocks, predecessors: (n,), a block being that of `timing.seats`, over
-    which every case of the group follows every one equally often.
+    """Samples with block and predecessor. latency_us, blocks, predecessors: (n,). Over a block (`timing.seats`) every
+    case of the group follows every other equally often.
     """
 
     latency_us: np.ndarray
@@ -193,7 +193,7 @@ def same_predecessor_ratios(
 ) -> dict[tuple[str, str], RatioEstimate]:
     """Every ordered pair (case, baseline), compared after the same predecessors: for long calls at the power limit.
 
-    There a call's time depends on who ran before it.  The logarithm of the ratio is the mean, over the predecessors
+    There a call's time depends on what ran before it.  The logarithm of the ratio is the mean, over the predecessors
     that both cases had, of the differences of their medians after that predecessor.  What drifts is taken out first:
     the mean logarithm over all cases of each block, in which all have the same predecessors, so that it holds nothing
     of them.  The interval resamples within each case and predecessor; its half width is Student's t times the standard
@@ -348,14 +348,14 @@ def _mean_ratio(logs: np.ndarray, confidence: float) -> RatioEstimate:
 
 
 def ratio_margin(noise_pct: Sequence[float], min_effect_pct: float = MIN_EFFECT_PCT) -> float:
-    """What a verdict on a ratio takes for noise, in %: the largest of the A/A noises of its cases and of the smallest
-    effect worth a word.  A noise that is not known (NaN) does not count.
+    """The noise margin of a ratio's verdict, in %: the largest of its cases' A/A noises and the smallest effect that
+    counts.  A noise that is not known (NaN) does not count.
     """
     return max([min_effect_pct, *noise_pct])
 
 
 def verdict(ratio: RatioEstimate, noise_pct: Sequence[float], min_effect_pct: float = MIN_EFFECT_PCT) -> Verdict:
-    """What a ratio says once differences within the cases' own noise count as none.
+    """The verdict on a ratio, where differences within the cases' own noise count as none.
 
     With m the `ratio_margin`: SAME if the whole interval lies in [1 / (1 + m), 1 + m], FASTER or SLOWER if all of it
     lies beyond one end, AMBIGUOUS otherwise.

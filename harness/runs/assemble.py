@@ -1,6 +1,6 @@
-"""From what the worker saw to what is stored: statistics, roofline, ratios.
+"""Turns what the worker measured into stored rows: statistics, roofline, ratios.
 
-Pure, but for the defaults in `configs/` that a row's command is told from.
+Pure, except that a row's command leaves out the defaults read from `configs/`.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from harness.runs.samples import UNKNOWN, Samples
 from harness.runs.store import StoredGroup
 
 LONG_US = 1000.0
-"""Calls that take longer than this are compared after the same predecessors.  Recorded attention on an H200: of calls
-under 4 ms the predecessor decided nothing, of calls above 9 ms up to 14 %."""
+"""Calls that take longer than this are compared after the same predecessors.  In recorded attention on an H200 the
+predecessor changed nothing for calls under 4 ms, and up to 14 % above 9 ms."""
 
 READABLE_US = 1000.0
-"""The board is read at the beginning of a call, and takes about so long to be read: what is read of a longer call is
-its predecessor's."""
+"""NVML readings refer to the start of a call and take about this long. For longer calls they describe the previous
+one."""
 
 
 @dataclass(frozen=True)
 class Timed:
-    """The numbers of a case that was timed; the names are those of the columns."""
+    """The numbers of a timed case, under the names of their columns."""
 
     latency_us_p10: float
     latency_us_p50: float
@@ -101,7 +101,7 @@ def _samples(group: Group, outcome: CaseOutcome) -> Samples:
 
 
 def _judge(plan: Plan, group: Group, outcome: CaseOutcome, machine: Machine) -> CaseOutcome:
-    """The outcome, turned into an error if its time is beyond what the hardware can do."""
+    """The outcome, or an error if its time is shorter than the hardware allows."""
     if not len(outcome.latency_us):
         return outcome
     sheet = find_datasheet(str(machine.gpu.get("name", "")))
@@ -136,7 +136,7 @@ def _without_times(outcome: CaseOutcome) -> CaseOutcome:
 
 
 def _seated(outcomes: Sequence[CaseOutcome]) -> dict[str, stats.Seated]:
-    """By the contestants' numbers: the samples of those that were timed, with their seats."""
+    """The samples of the timed contestants with block and predecessor, by contestant number."""
     timed = [outcome for outcome in outcomes if len(outcome.latency_us)]
     block = block_rounds(max(1, len(timed)))
     return {
@@ -145,12 +145,14 @@ def _seated(outcomes: Sequence[CaseOutcome]) -> dict[str, stats.Seated]:
 
 
 def _by_predecessor(seated: Mapping[str, stats.Seated]) -> bool:
-    """Whether cases are compared after the same predecessors: their calls are long, and all seats are known."""
+    """Whether cases are compared after the same predecessors: their calls are long, and every sample's place is
+    known.
+    """
     return _known(seated) and any(float(np.median(one.latency_us)) >= LONG_US for one in seated.values())
 
 
 def _known(seated: Mapping[str, stats.Seated]) -> bool:
-    """Whether all seats are known."""
+    """Whether every sample's place and predecessor are known."""
     return all(len(one.predecessors) == len(one.latency_us) > 0 for one in seated.values())
 
 
@@ -226,7 +228,7 @@ def _timed(group: Group, outcome: CaseOutcome, machine: Machine, noise_pct: floa
 
 
 def _settled(blocks: Sequence[Block], flops: float) -> dict[str, Any]:
-    """The columns of a case that was measured settled; none of one that was not."""
+    """The columns of a case's sustained (back-to-back) blocks; empty for a case without any."""
     if not blocks:
         return {}
     latency_us = stats.geometric_mean([block.latency_us for block in blocks])
@@ -245,7 +247,7 @@ def _settled(blocks: Sequence[Block], flops: float) -> dict[str, Any]:
 
 
 def _roofs(dtype: str, machine: Machine) -> tuple[Roof | None, Roof | None]:
-    """(measured in this run, from the datasheet), each None where there is none for this dtype."""
+    """(roof measured in this run, roof of the datasheet); None where there is none for this dtype."""
     sheet = find_datasheet(str(machine.gpu.get("name", "")))
     return roofline.measured_roof(machine.roofs, dtype), sheet.roof(dtype) if sheet else None
 
@@ -311,7 +313,7 @@ def _in_rounds(timed: Mapping[str, CaseOutcome], seed: int) -> dict[tuple[str, s
 
 
 def _settled_ratio(estimate: stats.RatioEstimate | None) -> dict[str, Any]:
-    """The columns of a pair of which both were measured settled; none of another."""
+    """The columns of a pair if both have sustained (back-to-back) blocks; else empty."""
     if estimate is None:
         return {}
     return {

@@ -1,4 +1,4 @@
-"""What the jobs of one command share: the run's name and folder, the worker, the machine's description.
+"""State shared by the jobs of one command: the run's name and folder, the worker, the machine's description.
 
 A multirun calls the same task once a point; all points go to one run folder and are done by one worker.
 """
@@ -38,16 +38,16 @@ class Invocation:
     store: Store | None = None
     failures: int = 0
     ran: int = 0
-    """Cases that ran, and groups that had run before."""
+    """Cases that ran, and groups that an earlier invocation had finished."""
     did_not_run: list[str] = field(default_factory=list)
-    """Why the others did not."""
+    """Why the other cases did not run."""
     last_config: Mapping[str, Any] = field(default_factory=dict)
     part: Path | None = None
     stored_elsewhere: tuple[Mapping[str, Any], ...] = ()
     worker: Worker = field(default_factory=Worker)
-    """That of the commands before, where it is kept."""
+    """The worker of earlier commands, if it is kept."""
     ledger: Ledger = field(default_factory=Ledger)
-    """Where the time of this command goes."""
+    """Accounts for the time of this command."""
     _earlier_seconds: Mapping[str, float] = field(default_factory=dict)
     _merged: bool = False
     _machine: Machine | None = None
@@ -111,7 +111,7 @@ class Invocation:
 
     @property
     def resume_command(self) -> str:
-        """What to type to go on, once there is a folder."""
+        """The command that resumes the run, once it has a folder."""
         assert self.store is not None
         return f"python -m harness resume={shlex.quote(str(self.store.folder))}"
 

@@ -1,4 +1,4 @@
-"""How large the installed libraries are, by kind of file: what Table 5 of the paper compares.
+"""Sizes of the installed libraries by kind of file, as Table 5 of the paper compares them.
 
 Sizes are read from what pip recorded at the installation, or from the files where it recorded none.
 """

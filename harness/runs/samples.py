@@ -19,10 +19,10 @@ COLUMNS = {
 """Columns of `samples.parquet`, with their types."""
 
 FIRST_COLUMNS = ("case_id", "round", "latency_us")
-"""Those of runs from before the others were stored."""
+"""Columns that the oldest runs have."""
 
 UNKNOWN = {"position": -1, "predecessor": "", "placement": 0}
-"""What stands in the other columns where nothing is known."""
+"""Values of the other columns where nothing is known."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Samples:
 
     @property
     def seated(self) -> bool:
-        """Whether it is known of every sample who ran before it."""
+        """Whether the predecessor of every sample is known."""
         return len(self) > 0 and bool((self.predecessors != UNKNOWN["predecessor"]).all())
 
 
@@ -74,7 +74,7 @@ def empty() -> pd.DataFrame:
 
 
 def completed(rows: pd.DataFrame) -> pd.DataFrame:
-    """Stored rows with all columns, those of an older run filled with what says that nothing is known."""
+    """Stored rows with all columns; those that an older run lacks are filled with the values for unknown."""
     return rows.assign(**{name: value for name, value in UNKNOWN.items() if name not in rows}).astype(COLUMNS)
 
 

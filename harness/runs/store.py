@@ -52,7 +52,7 @@ class StoreError(HarnessError):
 
 @dataclass(frozen=True)
 class StoredGroup:
-    """Everything of one group.  samples: by case id."""
+    """All records of one group. samples: by case id."""
 
     measurements: tuple[Measurement, ...]
     ratios: tuple[Ratio, ...]
@@ -61,9 +61,9 @@ class StoredGroup:
     profile: tuple[ProfileMetric, ...] = ()
     energy_j: float | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """Where its time went, by activity."""
+    """Seconds by activity."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """What it was measured under that no case's name tells (`harness.plan.settings`)."""
+    """Its settings that are not part of a case's name (`harness.plan.settings`)."""
     origin: Mapping[str, Any] = field(default_factory=dict)
     """Further entries of the manifest, such as the part of a cluster's run that it comes from."""
 
@@ -226,7 +226,7 @@ class Store:
         _replace(self.folder / results.MANIFEST, f"{text}\n".encode())
 
     def _finish_samples(self) -> None:
-        """Puts samples that the manifest counts in their place, and drops what was being written when all ended."""
+        """Moves samples that the manifest counts into place, and drops what a killed process was writing."""
         for name in (results.SAMPLES, results.SETTLED):
             staged = self._staged(name, len(self.manifest["groups"]))
             if staged.exists():
@@ -286,7 +286,7 @@ def in_use(folder: Path) -> bool:
 
 
 def newest_settings(groups: Sequence[Mapping[str, Any]], case_ids: Sequence[str]) -> Mapping[str, Any]:
-    """What the newest group of a manifest that holds one of these cases was measured under; empty where none says."""
+    """The settings of the newest group in a manifest that holds one of these cases; empty if unknown."""
     wanted = set(case_ids)
     holding = [group for group in groups if wanted & set(group["case_ids"])]
     return holding[-1].get("settings", {}) if holding else {}
@@ -334,7 +334,7 @@ def _said(path: Path) -> Iterator[None]:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Holds Ctrl-C and SIGTERM back until the files are consistent again."""
+    """Delays Ctrl-C and SIGTERM until the files are consistent again."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -35,7 +35,7 @@ SETTLED = "settled.parquet"
 PROFILE = "profile.csv"
 
 NAMED = ("case_id", "workload", "direction", "problem", "dtype", "distribution", "implementation", "variant")
-"""A case's id, and the columns that it is made of."""
+"""The column of a case's id, and those that the id is computed from."""
 _CASE_ID = re.compile(r"[0-9a-f]{12}")
 _PROBLEM = re.compile(r"[^=;]+=[^=;]+(;[^=;]+=[^=;]+)*")
 
@@ -43,7 +43,7 @@ GROUP = ("workload", "direction", "problem", "dtype", "distribution")
 """Columns of measurements.csv that the cases of one group have in common."""
 LATENCIES = ("latency_us_p10", "latency_us_p50", "latency_us_p90")
 _QUOTED_PLAINLY = re.compile(r"""(?:[^"'\\]|'[^']*'|"[^"\\]*")*+""")
-"""A command that every shell reads: its quotes are closed, and no backslash decides."""
+"""A command that every shell parses alike: quotes closed, no backslashes."""
 
 
 _TEXT, _OBJECT, _LIST, _NONE = (str,), (dict,), (list,), (type(None),)
@@ -196,7 +196,7 @@ def load_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _complaint(manifest: Mapping[str, Any]) -> str:
-    """What is missing in a manifest or of another type than its readers expect; empty if nothing is."""
+    """What a manifest lacks or has with a wrong type; empty if it is valid."""
     missing = [key for key in MANIFEST_TYPES if key not in manifest]
     if missing:
         return f"lacks {', '.join(missing)}"
@@ -436,7 +436,7 @@ def _check_samples(run: Run) -> None:
 
 
 def _newest(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Only the last row of each key: a case that was timed again is appended, never edited."""
+    """The last row of each key: a case that was timed again is appended, never edited."""
     return table.drop_duplicates(subset=keys, keep="last").reset_index(drop=True)
 
 

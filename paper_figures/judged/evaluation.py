@@ -81,7 +81,7 @@ class ClaimResult:
     today: ClaimResult | None = None
     """The same claim over the fastest of today."""
     not_among: str = ""
-    """Who was never asked to be the fastest of today, and why."""
+    """Libraries excluded from "fastest of today", with the reason."""
 
     @property
     def absent(self) -> list[str]:
@@ -156,7 +156,7 @@ def _reason(claim: Claim, points: Sequence[PointResult]) -> str:
 
 
 def _short_of_range(points: Sequence[PointResult]) -> str:
-    """Says that no speedup reaches an end of the published range, `1.1 to 2.3 times`; empty where one does.
+    """Note when all speedups miss one end of the published range, `1.1 to 2.3 times`; empty otherwise.
 
     The verdict is of the accepted values, which were fixed before the run and may be wider than the range.
     """

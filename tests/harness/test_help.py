@@ -36,7 +36,7 @@ def test_every_key_and_every_choice_is_in_it():
     for group in GROUPS:
         assert re.search(rf"^  {group} ", text, flags=re.MULTILINE)
         assert all(path.stem in flat(text) for path in (CONFIGS / group).glob("*.yaml"))
-    assert "named set of runs that a report is made from" in text
+    assert "named set of runs, from which a report is made" in text
     assert max(map(len, text.splitlines())) <= WIDTH + 6
 
 

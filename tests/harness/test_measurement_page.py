@@ -24,12 +24,6 @@ def test_every_file_that_the_page_names_exists():
     assert not [name for name in named if not (ROOT / name).exists()]
 
 
-def test_the_page_can_be_read_at_once():
-    """Guard: half of the 5069 words that it once had, commands, tables and their lines included."""
-    text = (ROOT / "docs" / "measurement.md").read_text()
-    assert 1000 < len(text.split()) <= 2530
-
-
 def test_every_roof_of_a_manifest_is_explained():
     measured = set(re.findall(r'"(\w+_(?:gbps|tflops|us))"', (ROOT / "harness" / "devices" / "roofs.py").read_text()))
     assert {"copy_gbps", "matmul_e4m3_tflops", "launch_us"} <= measured

@@ -1,5 +1,7 @@
 """Hand-overs between blocks with checked data at random delays: few on the CPU, ten million on a GPU.
 
+On an H200 all ten million were right.
+
 pytest -m gpu tests/tile_library/test_handovers.py
 """
 

@@ -25,23 +25,23 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     p = argparse.ArgumentParser(
         prog="python -m tools.bundle",
-        description="Fill a folder with what a GPU node without a network lacks: the Python packages that are not in "
-        "its image and the prebuilt kernels. On the node, bundle/run COMMAND uses it. docs/bundle.md lists the parts.",
+        description="Fill a folder with what a GPU node without a network needs: the Python packages that its image "
+        "lacks, and prebuilt kernels. On the node, bundle/run COMMAND uses it. docs/bundle.md lists the parts.",
         epilog="example: python -m tools.bundle --for fig8_attention",
     )
     targets = [GPU, *(name for name, target in TARGETS.items() if target.cuda)]
     p.add_argument("--output", type=Path, default=ROOT / "bundle", help="folder to fill (default: bundle/)")
-    p.add_argument("--python", default="3.12", help="the node's, major.minor (default: %(default)s)")
-    p.add_argument("--torch", default="2.11", help="the node's, major.minor (default: %(default)s)")
+    p.add_argument("--python", default="3.12", help="Python of the node, major.minor (default: %(default)s)")
+    p.add_argument("--torch", default="2.11", help="torch of the node, major.minor (default: %(default)s)")
     p.add_argument(
-        "--target", default=GPU, choices=targets, help="of the node's GPU (default: this one's, else sm_90a)"
+        "--target", default=GPU, choices=targets, help="target of the node's GPU (default: this machine's, else sm_90a)"
     )
-    p.add_argument("--node-has", type=Path, default=NODE_PACKAGES_FILE, metavar="FILE", help="names of its packages")
-    wanted = "pack what the contestants of these experiments or exhibits want, such as fig8_attention, or fig8"
+    p.add_argument("--node-has", type=Path, default=NODE_PACKAGES_FILE, metavar="FILE", help="its packages, by name")
+    wanted = "pack what the contestants of these experiments or exhibits need, such as fig8_attention, or fig8"
     p.add_argument("--for", dest="for_", type=_names, metavar="NAMES", help=wanted)
     p.add_argument("--with", dest="with_", type=_names, default=[], metavar="PARTS", help="pack these too")
     p.add_argument("--without", type=_names, default=[], metavar="PARTS", help="leave these out")
-    limit = "of the bundle and the checkout's tracked files together (default: %(default)g)"
+    limit = "limit of the bundle and the checkout's tracked files together (default: %(default)g)"
     p.add_argument("--max-mib", type=float, default=MAX_MIB, help=limit)
     return p
 
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"{order.output}: {total / MIB:.1f} MiB ({describe(sizes)})")
     print(f"with {tracked / MIB:.1f} MiB of tracked files: {(total + tracked) / MIB:.1f} of {order.max_mib:g} MiB")
     if absent:
-        print(f"not packed, as rows will say: {', '.join(absent)} (--with NAME packs one)")
+        print(f"not packed, so their rows will be unavailable: {', '.join(absent)} (--with NAME packs one)")
     return 0
 
 

@@ -48,7 +48,7 @@ def _tar(files: Mapping[str, Path]) -> bytes:
     """An uncompressed tar, the same bytes for the same content."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        for name in sorted(files, key=lambda name: (Path(name).suffix, name)):  # like beside like packs better
+        for name in sorted(files, key=lambda name: (Path(name).suffix, name)):  # similar neighbours pack better
             data = files[name].read_bytes()
             info = tarfile.TarInfo(name)
             info.size = len(data)

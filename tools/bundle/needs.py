@@ -1,4 +1,4 @@
-"""What experiments need of a bundle: their contestants, and by these the parts, built libraries and kernels."""
+"""What experiments need in a bundle: their contestants, and for these the parts, built libraries and kernels."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Asked(NamedTuple):
 
 
 OWN = "tk_kernels."
-"""Where this repository's kernels are called from; the class of one names its kernel."""
+"""The package of this repository's own implementations; their class names name the kernels."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Needs:
 
 
 def needs(contestants: Collection[Asked], groups: Mapping[str, Group], libraries: Mapping[str, Library]) -> Needs:
-    """What these contestants want: core, and the parts and libraries that name their modules."""
+    """What these contestants need: core, and the parts and libraries that name their modules."""
     modules = {_module(one.path) for one in contestants}
     kernels: dict[str, tuple[str, ...]] = {}
     for one in sorted(contestants):

@@ -1,4 +1,4 @@
-"""Have uv install a group's distributions for the node, less what the node has."""
+"""Have uv install a group's distributions for the node, except what the node has."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.bundle.plan import ALL, Group, Node
 from tools.uv import environment
 
 PLATFORM = "x86_64-manylinux_2_28"
-"""The newest glibc that wheels may want: that of RHEL 8, the oldest node in use."""
+"""The newest glibc that wheels may need: that of RHEL 8, the oldest node in use."""
 
 
 def install(group: Group, node: Node, packed: Collection[str], constraints: Path, folder: Path) -> dict[str, str]:

@@ -20,13 +20,13 @@ GROUPS_FILE = HERE / "groups.toml"
 NODE_PACKAGES_FILE = HERE / "node_packages.txt"
 KERNELS = "kernels"
 ALL = "*"
-"""In a group's `never`: none of what its distributions ask for is packed."""
+"""In a group's `never`: no dependencies of its distributions are packed."""
 
 _DROPPED = (
     *("*/__pycache__/*", "*.pyi", "*.pyx", "*.pxd", "*.pth", "bin/*", ".lock"),
     *(f"*.dist-info/{name}" for name in ("licenses/*", "RECORD", "INSTALLER", "REQUESTED", "uv_*.json")),
 )
-"""What no node needs, of every group."""
+"""Packages that no node needs, in every group."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The steps of a night, in order, and what they come to.  Every step is a command that can be repeated by hand."""
+"""The steps of a night, in order, and their outcome.  Every step is a command that can be repeated by hand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tools.nightly.preflight import DEVICE_ORDER, Preflight
 STEPS = ("preflight", "build", "verify", "measure", "compare")
 SUBJECTS = ("tk",)
 OTHER_TARGET = SM_80.name
-"""Of GPUs since Ampere, whose kernels a Hopper GPU runs too: nothing else tests them."""
+"""The target for other GPUs since Ampere, whose kernels a Hopper GPU runs too: nothing else tests them."""
 
 BUILD_SECONDS, VERIFY_SECONDS, MEASURE_SECONDS = 1800.0, 1800.0, 3600.0
 
@@ -67,7 +67,7 @@ class Options:
 
 @dataclass
 class Night:
-    """A night under way: what was said of each step, the pages of its comparisons, and whether anything was bad."""
+    """A night in progress: the summary of each step, the pages of its comparisons, and whether anything failed."""
 
     options: Options
     execute: Execute
@@ -96,11 +96,11 @@ def run_night(options: Options, execute: Execute, look: Callable[[], Preflight])
 
 
 MARK = ".nightly"
-"""An empty file, by which a folder is known for a night's report: `logs` and `runs` are other tools' names, too."""
+"""An empty file that marks a folder as a night's report, since other tools use the names `logs` and `runs` too."""
 
 
 def holds_others(report: Path) -> bool:
-    """Whether a folder holds files, and no report of a night: what a night clears is then somebody else's."""
+    """Whether a folder holds files but no report of a night, so that clearing it would delete something else."""
     if not report.is_dir() or (report / MARK).is_file():
         return False
     before_marks = (report / "preflight.json").is_file() and (report / "summary.md").is_file()
@@ -182,7 +182,7 @@ def _experiment(night: Night, experiment: str) -> None:
 
 
 def _require_passes(night: Night, experiment: str, run: Run) -> None:
-    """What is under test has to have passed, on the first night too: a kernel that is not built is no quiet night."""
+    """Cases under test must have passed, on the first night too: a night without a built kernel is not quiet."""
     rows = run.measurements
     for row in rows[rows["implementation"].isin(SUBJECTS) & (rows["status"] != Status.PASSED)].itertuples():
         night.say(experiment, f"{row.implementation} on {row.problem} is {row.status}: {row.reason}", bad=True)
@@ -238,7 +238,7 @@ def _measured(night: Night, experiment: str, campaign: str, overrides: Sequence[
     if _skipped(night, "measure"):
         return None
     run_id, results = new_run_id(), night.options.results
-    if results.is_relative_to(night.options.root):  # the harness runs there, and a manifest keeps the words
+    if results.is_relative_to(night.options.root):  # the harness runs there, and a manifest keeps the arguments
         results = results.relative_to(night.options.root)
     words = [
         f"experiment={experiment}",

@@ -1,4 +1,4 @@
-"""Is this machine fit to measure on?  It fails closed: what cannot be read counts against it.
+"""Checks that this machine is fit to measure on. What cannot be read counts as a failure.
 
 A night on a busy, hot or throttled board would be stored like any other and become the baseline of the next ones.
 """
@@ -24,7 +24,7 @@ MAX_USED_MIB = 2048
 MAX_BUSY_PCT = 5
 MAX_CELSIUS = 75
 LOOKS, LOOK_SECONDS = 5, 0.3
-"""How often the board is looked at before it counts as idle, and how far apart."""
+"""Number of readings before the board counts as idle, and the time between them."""
 
 HARMFUL = {
     0x008: "hardware slowdown",
@@ -46,7 +46,7 @@ class Preflight:
 def preflight(
     nvml: Any = None, environ: Mapping[str, str] = os.environ, sleep: Callable[[float], None] = time.sleep
 ) -> Preflight:
-    """Looks at the one visible GPU through NVML; never raises for what NVML says or does not say."""
+    """Reads the one visible GPU through NVML; never raises for what NVML reports or fails to report."""
     try:
         nvml = nvml or importlib.import_module("pynvml")
         nvml.nvmlInit()

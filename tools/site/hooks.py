@@ -1,4 +1,4 @@
-"""What mkdocs asks while it builds the site: README as the first page, links that leave docs/, the report beside it."""
+"""What mkdocs asks while it builds the site: README as the first page, references, links out of docs/, the report."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from tools.site.headers import folder_reference
+
 ROOT = Path(__file__).resolve().parents[2]
 REPORT = ROOT / "report"
+INCLUDE = ROOT / "tk_kernels" / "include"
 
 _LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
 _CODE = re.compile(r"(```.*?```|`[^`]*`)", re.DOTALL)
@@ -25,9 +28,9 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Every operator where a page asks for all; links into the repository, but not into docs/, as a site needs them."""
+    """Operators and headers where a page asks for them; links into the repository, but not into docs/."""
     folder = (ROOT / "docs" / page.file.src_uri).parent
-    return relinked(with_operators(markdown), folder, str(config.get("repo_url") or ""))
+    return relinked(with_headers(with_operators(markdown)), folder, str(config.get("repo_url") or ""))
 
 
 def on_post_build(config: Any) -> None:
@@ -51,6 +54,13 @@ def with_operators(markdown: str) -> str:
     """A page's text with a block for each operator where it has one for `tk_kernels.ops`."""
     every = "\n\n".join(f"::: {name}" for name in operators())
     return re.sub(r"^::: tk_kernels\.ops$", every, markdown, flags=re.MULTILINE)
+
+
+def with_headers(markdown: str) -> str:
+    """A page's text with the reference of each header of a folder where it has one for it, `::: kittens/ops`."""
+    return re.sub(
+        r"^::: (kittens/\S+)$", lambda found: folder_reference(INCLUDE / found[1]), markdown, flags=re.MULTILINE
+    )
 
 
 def first_page(readme: str, report: Path = REPORT) -> str:

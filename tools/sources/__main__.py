@@ -24,16 +24,16 @@ def parser() -> argparse.ArgumentParser:
     """The commands."""
     p = argparse.ArgumentParser(
         prog="python -m tools.sources",
-        description="Libraries that are measured and have no wheel on PyPI: put a build of one where its baseline\n"
+        description="Libraries that are measured but have no wheel on PyPI: install a build of one where its baseline\n"
         "finds it, or list the libraries and the builds that are here.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = p.add_subparsers(dest="command", required=True)
-    one = commands.add_parser("install", help="put a build of a library into the cache")
-    one.add_argument("library", help="such as flash_attn_3; the command list has all")
+    one = commands.add_parser("install", help="install a build of a library into the cache")
+    one.add_argument("library", help="such as flash_attn_3; `list` shows all")
     one.add_argument("source", type=Path, help="a wheel, a site folder, or a tar archive with site/ and manifest.json")
-    one.add_argument("--commit", help="what it was built from, where the source brings no manifest.json")
+    one.add_argument("--commit", help="commit that it was built from, if the source has no manifest.json")
     commands.add_parser("list", help="the libraries, and which build of each is in use here")
     return p
 
