@@ -52,8 +52,7 @@ LATE_FACTOR, LATE_SLACK_US = 3.0, 200.0
 """And this much if it waits for the device itself, so that the host's time is in all of its samples."""
 
 IDLE_FACTOR, IDLE_SLACK_US = 1.5, 200.0
-"""The device may stay busy for this long after a call has returned: its median, plus the delay until the host
-notices."""
+"""The device may stay busy for this long after a call has returned: its median, plus the host's delay to notice."""
 
 
 @dataclass(frozen=True)

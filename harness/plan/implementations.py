@@ -22,8 +22,7 @@ Call = Callable[[], Outputs]
 
 
 MAY_WIDEN = ("baselines.",)
-"""Packages whose implementations may declare a wider error bound of their own. The implementation under test may
-not."""
+"""Packages whose implementations may declare a wider error bound of their own, unlike those under test."""
 
 
 class OptionError(ValueError):

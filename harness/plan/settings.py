@@ -12,8 +12,7 @@ from typing import Any
 from harness.plan.planning import Group
 
 _KEYS = ("seed", "timer", "device", "profile")
-"""Configuration keys that affect what is measured but are not part of a case's name. (`limits` affect only whether it
-is.)"""
+"""Configuration keys that affect what is measured and are not part of a case's name; `limits` affect only whether."""
 
 
 def settings_of(config: Mapping[str, Any], group: Group) -> dict[str, Any]:
