@@ -25,7 +25,8 @@ constexpr double whole_step_us[] = {1.3, 1.5};
 constexpr double decode_step_us[] = {0.78, 1.44};
 constexpr int decode_keys = 64;
 // Such a step by head dim and rows of a tile, 64 or 128, where a head's rows are several tiles, which read its keys
-// side by side: then the multiplies bound it. Fitted to 138 shapes in CUDA graphs; those over 25 us are met within 27 %.
+// side by side: then the multiplies bound it. Fitted to 138 shapes in CUDA graphs; those over 25 us are met within
+// 27 %.
 constexpr double shared_step_us[][2] = {{0.62, 0.80}, {0.85, 1.05}};
 // An element of a tile's rows, where tiles are cut: it is stored as a part of the sum, read and added up.
 constexpr double partial_us = 4e-4;
