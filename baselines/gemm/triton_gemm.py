@@ -101,8 +101,8 @@ def bind_tma(a: Tensor, b: Tensor, config: Config, warp_specialize: bool = False
     m, k, n = *a.shape, b.shape[1]
     programs = _programs(a, config, m, n)
     a_map = TensorDescriptor.from_tensor(a, [config.block_m, config.block_k])
-    loops = {"SPLIT": config.split, "WARP_SPECIALIZE": warp_specialize, "FLATTEN": not warp_specialize}
     b_map = TensorDescriptor.from_tensor(b, [config.block_k, config.block_n])
+    loops = {"SPLIT": config.split, "WARP_SPECIALIZE": warp_specialize, "FLATTEN": not warp_specialize}
 
     def call() -> Tensor:
         c = torch.empty((m, n), dtype=a.dtype, device=a.device)

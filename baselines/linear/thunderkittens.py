@@ -14,7 +14,6 @@ from baselines.linear.problem import BasedProblem, HedgehogProblem, LinearAttent
 ROWS = 64
 """Rows of a chunk, of which a length is a multiple."""
 
-
 OTHERS = names.others(names.THUNDERKITTENS)
 
 
