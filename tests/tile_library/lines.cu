@@ -47,7 +47,7 @@ template <typename T, int R, int C> struct line_maps : family<one_type<T>> {
     template <bool Partner> kittens_device static void turn(rl<T, R, C>& x, rl<T, R, C>& y, const rl<T, R, C>& z) {
         rl<float, R, C> cosine, sine;
         map_lines(cosine, [](float v) { return 1.f - v; }, z);
-        map_lines(sine, ops::copy{}, z);
+        map_lines(sine, [](float x) { return x; }, z);
         rotate(x, y, cosine, sine);
         if constexpr (Partner) x = y;
     }

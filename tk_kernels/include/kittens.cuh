@@ -11,6 +11,8 @@
 
 #include <kittens_target.cuh>  // target: registers, memory, matrix multiply, asynchrony, launch
 
+#include "kittens/ops/moves.cuh"
+#include "kittens/ops/multiply.cuh"
 #include "kittens/ops/maps.cuh"
 #include "kittens/ops/reductions.cuh"
 #include "kittens/ops/softmax.cuh"
@@ -32,6 +34,7 @@
 #include "kittens/grid/segments.cuh"
 #include "kittens/grid/decayed_states.cuh"
 #include "kittens/pipeline/ring.cuh"
+#include "kittens/pipeline/block_roles.cuh"
 #include "kittens/pipeline/task_feed.cuh"
 #include "kittens/pipeline/lcf.cuh"
 #include "kittens/pipeline/lcsf.cuh"

@@ -7,44 +7,7 @@ namespace kittens {
 inline constexpr float log2_e = 1.4426950408889634f;  // exp(x) = exp2(log2_e x)
 
 namespace ops {
-// What a map does to one element, or to two.
-struct zero {
-    kittens_device float operator()() const { return 0.f; }
-};
-struct exp {
-    kittens_device float operator()(float x) const { return math::exp(x); }
-};
-struct exp2 {
-    kittens_device float operator()(float x) const { return math::exp2(x); }
-};
-struct log {
-    kittens_device float operator()(float x) const { return math::log(x); }
-};
-struct log2 {
-    kittens_device float operator()(float x) const { return math::log2(x); }
-};
-struct abs {
-    kittens_device float operator()(float x) const { return math::abs(x); }
-};
-struct neg {
-    kittens_device float operator()(float x) const { return -x; }
-};
-struct relu {
-    kittens_device float operator()(float x) const { return math::max(x, 0.f); }
-};
-struct sqrt {
-    kittens_device float operator()(float x) const { return math::sqrt(x); }
-};
-struct rsqrt {
-    kittens_device float operator()(float x) const { return math::rsqrt(x); }
-};
-struct tanh {
-    kittens_device float operator()(float x) const { return math::tanh(x); }
-};
-struct copy {
-    kittens_device float operator()(float x) const { return x; }
-};
-
+// What a map does to two elements.
 struct add {
     kittens_device float operator()(float x, float y) const { return x + y; }
 };
@@ -67,6 +30,9 @@ struct min {
 
 template <typename X>
 concept registers = register_tile<X> || register_vec<X>;
+// The second of two: as many elements, or one number.
+template <typename X>
+concept operand = registers<X> || std::is_arithmetic_v<X>;
 
 namespace detail {
 // Rounds v to the type of the element it goes to.
@@ -91,6 +57,9 @@ template <typename F, register_vec Dst, register_vec A, register_vec B>
 kittens_device void map(Dst& dst, const A& a, const B& b, F f) {
     each([&](int, auto& d, const auto& x, const auto& y) { detail::put(d, f(to_float(x), to_float(y))); }, dst, a, b);
 }
+template <typename F, registers Dst, registers A> kittens_device void map(Dst& dst, const A& a, float b, F f) {
+    map(dst, a, [=](float x) { return f(x, b); });
+}
 // With a row's value (col_vec) or a column's (row_vec) as the second operand.
 template <typename F, register_tile Dst, register_tile Src, register_vec Vec>
 kittens_device void map_rows(Dst& dst, const Src& src, const Vec& vec, F f) {
@@ -104,53 +73,51 @@ kittens_device void map_cols(Dst& dst, const Src& src, const Vec& vec, F f) {
 }
 
 // --- named maps -----------------------------------------------------------------------------------------------
-template <registers Dst> kittens_device void fill(Dst& dst, float value) {
+kittens_device void fill(registers auto& dst, float value) {
     map(dst, dst, [=](float) { return value; });
 }
-template <registers Dst> kittens_device void zero(Dst& dst) { fill(dst, 0.f); }
-template <registers Dst> kittens_device void one(Dst& dst) { fill(dst, 1.f); }
+kittens_device void zero(registers auto& dst) { fill(dst, 0.f); }
+kittens_device void one(registers auto& dst) { fill(dst, 1.f); }
 
 // Converts the element type; for vectors also the spread over the lanes.
-template <register_tile Dst, register_tile Src> kittens_device void copy(Dst& dst, const Src& src) {
-    map(dst, src, ops::copy{});
-}
-template <register_vec Dst, register_vec Src> kittens_device void copy(Dst& dst, const Src& src) {
-    if constexpr (Dst::spread == Src::spread) map(dst, src, ops::copy{});
+template <registers Dst, registers Src> kittens_device void copy(Dst& dst, const Src& src) {
+    if constexpr (register_tile<Dst>) map(dst, src, [](float x) { return x; });
+    else if constexpr (Dst::spread == Src::spread) map(dst, src, [](float x) { return x; });
     else convert_spread(dst, src);
 }
 
-template <registers Dst, registers Src> kittens_device void exp(Dst& dst, const Src& src) { map(dst, src, ops::exp{}); }
-template <registers Dst, registers Src> kittens_device void exp2(Dst& dst, const Src& src) {
-    map(dst, src, ops::exp2{});
+kittens_device void exp(registers auto& dst, const auto& src) {
+    map(dst, src, [](float x) { return math::exp(x); });
 }
-template <registers Dst, registers Src> kittens_device void log(Dst& dst, const Src& src) { map(dst, src, ops::log{}); }
-template <registers Dst, registers Src> kittens_device void log2(Dst& dst, const Src& src) {
-    map(dst, src, ops::log2{});
+kittens_device void exp2(registers auto& dst, const auto& src) {
+    map(dst, src, [](float x) { return math::exp2(x); });
 }
-template <registers Dst, registers Src> kittens_device void abs(Dst& dst, const Src& src) { map(dst, src, ops::abs{}); }
-template <registers Dst, registers Src> kittens_device void neg(Dst& dst, const Src& src) { map(dst, src, ops::neg{}); }
-template <registers Dst, registers Src> kittens_device void relu(Dst& dst, const Src& src) {
-    map(dst, src, ops::relu{});
+kittens_device void log(registers auto& dst, const auto& src) {
+    map(dst, src, [](float x) { return math::log(x); });
 }
-template <registers Dst, registers Src> kittens_device void sqrt(Dst& dst, const Src& src) {
-    map(dst, src, ops::sqrt{});
+kittens_device void log2(registers auto& dst, const auto& src) {
+    map(dst, src, [](float x) { return math::log2(x); });
 }
-template <registers Dst, registers Src> kittens_device void rsqrt(Dst& dst, const Src& src) {
-    map(dst, src, ops::rsqrt{});
+kittens_device void abs(registers auto& dst, const auto& src) {
+    map(dst, src, [](float x) { return math::abs(x); });
 }
-template <registers Dst, registers Src> kittens_device void tanh(Dst& dst, const Src& src) {
-    map(dst, src, ops::tanh{});
+kittens_device void sqrt(registers auto& dst, const auto& src) {
+    map(dst, src, [](float x) { return math::sqrt(x); });
 }
+kittens_device void rsqrt(registers auto& dst, const auto& src) {
+    map(dst, src, [](float x) { return math::rsqrt(x); });
+}
+kittens_device void tanh(registers auto& dst, const auto& src) {
+    map(dst, src, [](float x) { return math::tanh(x); });
+}
+kittens_device void neg(registers auto& dst, const auto& src) {
+    map(dst, src, [](float x) { return -x; });
+}
+kittens_device void relu(registers auto& dst, const auto& src) { max(dst, src, 0.f); }
 
-template <registers Dst, registers A, registers B> kittens_device void add(Dst& dst, const A& a, const B& b) {
-    map(dst, a, b, ops::add{});
-}
-template <registers Dst, registers A, registers B> kittens_device void sub(Dst& dst, const A& a, const B& b) {
-    map(dst, a, b, ops::sub{});
-}
-template <registers Dst, registers A, registers B> kittens_device void mul(Dst& dst, const A& a, const B& b) {
-    map(dst, a, b, ops::mul{});
-}
+kittens_device void add(registers auto& dst, const auto& a, const operand auto& b) { map(dst, a, b, ops::add{}); }
+kittens_device void sub(registers auto& dst, const auto& a, const operand auto& b) { map(dst, a, b, ops::sub{}); }
+kittens_device void mul(registers auto& dst, const auto& a, const operand auto& b) { map(dst, a, b, ops::mul{}); }
 // 16-bit tiles of one type: the target multiplies two elements at a time.
 template <register_tile Dst, register_tile A, register_tile B>
     requires(sizeof(typename Dst::T) == 2 && std::is_same_v<typename Dst::T, typename A::T> &&
@@ -158,69 +125,19 @@ template <register_tile Dst, register_tile A, register_tile B>
 kittens_device void mul(Dst& dst, const A& a, const B& b) {
     multiply_elements(dst, a, b);
 }
-template <registers Dst, registers A, registers B> kittens_device void div(Dst& dst, const A& a, const B& b) {
-    map(dst, a, b, ops::div{});
-}
-template <registers Dst, registers A, registers B> kittens_device void max(Dst& dst, const A& a, const B& b) {
-    map(dst, a, b, ops::max{});
-}
-template <registers Dst, registers A, registers B> kittens_device void min(Dst& dst, const A& a, const B& b) {
-    map(dst, a, b, ops::min{});
-}
-
-// With a number.
-template <registers Dst, registers A> kittens_device void add(Dst& dst, const A& a, float b) {
-    map(dst, a, [=](float x) { return x + b; });
-}
-template <registers Dst, registers A> kittens_device void sub(Dst& dst, const A& a, float b) {
-    map(dst, a, [=](float x) { return x - b; });
-}
-template <registers Dst, registers A> kittens_device void mul(Dst& dst, const A& a, float b) {
-    map(dst, a, [=](float x) { return x * b; });
-}
-template <registers Dst, registers A> kittens_device void div(Dst& dst, const A& a, float b) {
-    map(dst, a, [=](float x) { return x / b; });
-}
-template <registers Dst, registers A> kittens_device void max(Dst& dst, const A& a, float b) {
-    map(dst, a, [=](float x) { return math::max(x, b); });
-}
-template <registers Dst, registers A> kittens_device void min(Dst& dst, const A& a, float b) {
-    map(dst, a, [=](float x) { return math::min(x, b); });
-}
+kittens_device void div(registers auto& dst, const auto& a, const operand auto& b) { map(dst, a, b, ops::div{}); }
+kittens_device void max(registers auto& dst, const auto& a, const operand auto& b) { map(dst, a, b, ops::max{}); }
+kittens_device void min(registers auto& dst, const auto& a, const operand auto& b) { map(dst, a, b, ops::min{}); }
 
 // --- broadcasts: every row with its own value (a col_vec), every column with its own (a row_vec) ---------------
-template <register_tile Dst, register_tile Src, register_vec Vec> kittens_device void add_row(Dst& dst, const Src& src,
-                                                                                              const Vec& v) {
-    map_rows(dst, src, v, ops::add{});
-}
-template <register_tile Dst, register_tile Src, register_vec Vec> kittens_device void sub_row(Dst& dst, const Src& src,
-                                                                                              const Vec& v) {
-    map_rows(dst, src, v, ops::sub{});
-}
-template <register_tile Dst, register_tile Src, register_vec Vec> kittens_device void mul_row(Dst& dst, const Src& src,
-                                                                                              const Vec& v) {
-    map_rows(dst, src, v, ops::mul{});
-}
-template <register_tile Dst, register_tile Src, register_vec Vec> kittens_device void div_row(Dst& dst, const Src& src,
-                                                                                              const Vec& v) {
-    map_rows(dst, src, v, ops::div{});
-}
-template <register_tile Dst, register_tile Src, register_vec Vec> kittens_device void add_col(Dst& dst, const Src& src,
-                                                                                              const Vec& v) {
-    map_cols(dst, src, v, ops::add{});
-}
-template <register_tile Dst, register_tile Src, register_vec Vec> kittens_device void sub_col(Dst& dst, const Src& src,
-                                                                                              const Vec& v) {
-    map_cols(dst, src, v, ops::sub{});
-}
-template <register_tile Dst, register_tile Src, register_vec Vec> kittens_device void mul_col(Dst& dst, const Src& src,
-                                                                                              const Vec& v) {
-    map_cols(dst, src, v, ops::mul{});
-}
-template <register_tile Dst, register_tile Src, register_vec Vec> kittens_device void div_col(Dst& dst, const Src& src,
-                                                                                              const Vec& v) {
-    map_cols(dst, src, v, ops::div{});
-}
+kittens_device void add_row(registers auto& dst, const auto& src, const auto& v) { map_rows(dst, src, v, ops::add{}); }
+kittens_device void sub_row(registers auto& dst, const auto& src, const auto& v) { map_rows(dst, src, v, ops::sub{}); }
+kittens_device void mul_row(registers auto& dst, const auto& src, const auto& v) { map_rows(dst, src, v, ops::mul{}); }
+kittens_device void div_row(registers auto& dst, const auto& src, const auto& v) { map_rows(dst, src, v, ops::div{}); }
+kittens_device void add_col(registers auto& dst, const auto& src, const auto& v) { map_cols(dst, src, v, ops::add{}); }
+kittens_device void sub_col(registers auto& dst, const auto& src, const auto& v) { map_cols(dst, src, v, ops::sub{}); }
+kittens_device void mul_col(registers auto& dst, const auto& src, const auto& v) { map_cols(dst, src, v, ops::mul{}); }
+kittens_device void div_col(registers auto& dst, const auto& src, const auto& v) { map_cols(dst, src, v, ops::div{}); }
 
 // dst's rows, or columns, all equal to the vector's value there.
 template <register_tile Dst, register_vec Vec> kittens_device void broadcast_row(Dst& dst, const Vec& v) {

@@ -75,9 +75,4 @@ struct visible_keys {
     }
 };
 
-namespace warpgroup {
-// Row of the warpgroup's tile that is row `row` of this warp's register tile.
-kittens_device int row(int row) { return row / 16 * 64 + 16 * warp_in_group() + row % 16; }
-}  // namespace warpgroup
-
 }  // namespace kittens

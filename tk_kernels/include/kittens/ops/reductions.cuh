@@ -22,7 +22,7 @@ template <typename F, register_vec Vec, register_tile Tile> kittens_device void 
     reduce_cols_partial(dst, src, combine, false);
     reduce_finish(dst, combine);
 }
-// The same combined with the vector `old`.
+// The same combined with the vector `old`: each of the reductions below takes one.
 template <typename F, register_vec Vec, register_tile Tile, register_vec Old>
 kittens_device void row_reduce(Vec& dst, const Tile& src, const Old& old, F f) {
     Vec fresh;
@@ -36,45 +36,29 @@ kittens_device void col_reduce(Vec& dst, const Tile& src, const Old& old, F f) {
     map(dst, old, fresh, f);
 }
 
-template <register_vec Vec, register_tile Tile> kittens_device void row_sum(Vec& dst, const Tile& src) {
-    row_reduce(dst, src, ops::add{});
+kittens_device void row_sum(auto& dst, const auto& src, const auto&... old) {
+    row_reduce(dst, src, old..., ops::add{});
 }
-template <register_vec Vec, register_tile Tile> kittens_device void row_max(Vec& dst, const Tile& src) {
-    row_reduce(dst, src, ops::max{});
+kittens_device void row_max(auto& dst, const auto& src, const auto&... old) {
+    row_reduce(dst, src, old..., ops::max{});
 }
-template <register_vec Vec, register_tile Tile> kittens_device void row_min(Vec& dst, const Tile& src) {
-    row_reduce(dst, src, ops::min{});
+kittens_device void row_min(auto& dst, const auto& src, const auto&... old) {
+    row_reduce(dst, src, old..., ops::min{});
 }
-template <register_vec Vec, register_tile Tile> kittens_device void row_prod(Vec& dst, const Tile& src) {
-    row_reduce(dst, src, ops::mul{});
+kittens_device void row_prod(auto& dst, const auto& src, const auto&... old) {
+    row_reduce(dst, src, old..., ops::mul{});
 }
-template <register_vec Vec, register_tile Tile> kittens_device void col_sum(Vec& dst, const Tile& src) {
-    col_reduce(dst, src, ops::add{});
+kittens_device void col_sum(auto& dst, const auto& src, const auto&... old) {
+    col_reduce(dst, src, old..., ops::add{});
 }
-template <register_vec Vec, register_tile Tile> kittens_device void col_max(Vec& dst, const Tile& src) {
-    col_reduce(dst, src, ops::max{});
+kittens_device void col_max(auto& dst, const auto& src, const auto&... old) {
+    col_reduce(dst, src, old..., ops::max{});
 }
-template <register_vec Vec, register_tile Tile> kittens_device void col_min(Vec& dst, const Tile& src) {
-    col_reduce(dst, src, ops::min{});
+kittens_device void col_min(auto& dst, const auto& src, const auto&... old) {
+    col_reduce(dst, src, old..., ops::min{});
 }
-template <register_vec Vec, register_tile Tile> kittens_device void col_prod(Vec& dst, const Tile& src) {
-    col_reduce(dst, src, ops::mul{});
-}
-template <register_vec Vec, register_tile Tile, register_vec Old> kittens_device void row_sum(Vec& dst, const Tile& src,
-                                                                                              const Old& old) {
-    row_reduce(dst, src, old, ops::add{});
-}
-template <register_vec Vec, register_tile Tile, register_vec Old> kittens_device void row_max(Vec& dst, const Tile& src,
-                                                                                              const Old& old) {
-    row_reduce(dst, src, old, ops::max{});
-}
-template <register_vec Vec, register_tile Tile, register_vec Old> kittens_device void col_sum(Vec& dst, const Tile& src,
-                                                                                              const Old& old) {
-    col_reduce(dst, src, old, ops::add{});
-}
-template <register_vec Vec, register_tile Tile, register_vec Old> kittens_device void col_max(Vec& dst, const Tile& src,
-                                                                                              const Old& old) {
-    col_reduce(dst, src, old, ops::max{});
+kittens_device void col_prod(auto& dst, const auto& src, const auto&... old) {
+    col_reduce(dst, src, old..., ops::mul{});
 }
 
 // A running sum whose lanes are combined once, at the end: row_sum_partial in a loop (on a vector set to zero before),

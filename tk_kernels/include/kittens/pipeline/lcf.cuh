@@ -23,7 +23,7 @@
 // Every block of a cluster may write (multicast) into every other's ring; a stage is therefore released to all of them.
 #pragma once
 
-#include "kittens/pipeline/ring.cuh"
+#include "kittens/pipeline/block_roles.cuh"
 
 namespace kittens {
 
@@ -33,15 +33,13 @@ template <typename K> constexpr int promoted_steps() {
     else return 0;
 }
 
-template <typename K> struct lcf {
+template <typename K> struct lcf : block_roles<K, 1> {
+    using roles = block_roles<K, 1>;
     using globals = typename K::globals;
     using input = typename K::input;
     using output = typename K::output;
     using task = typename K::task;
     static constexpr int cluster_blocks = K::cluster_blocks;
-    static constexpr int blocks_per_sm = 1;
-    static constexpr bool starts_early = kittens::starts_early<K>;
-    static constexpr int warps = limits::pipeline_warps(K::consumers, 1);
     // Warps that release a stage in one block: with pingpong, those of the one consumer whose task it is.
     static constexpr int releasing_warps = warpgroup_warps * (K::pingpong ? 1 : K::consumers);
     static constexpr int shared_bytes = K::stages * int(sizeof(input)) + K::consumers * int(sizeof(output)) +
@@ -70,30 +68,30 @@ template <typename K> struct lcf {
         s.turn = memory.allocate<semaphore>("turn", K::consumers);
         task first;
         const bool any = K::get_task(first, g, 0);
-        const bool loader = warp_index() == K::consumers * warpgroup_warps;
+        const bool loader = roles::is_loader();
         if (loader) {
             K::prefetch(g);
             s.in.init(1, releasing_warps * cluster_blocks);
             init(s.turn, K::consumers, warpgroup_warps);
         }
-        start_pipeline<warps, cluster_blocks>(loader);
+        start_pipeline<roles::warps, cluster_blocks>(loader);
         // The first load goes out before anything else happens: 0.3 us of a cold start.
         position at;
         if (loader && any) load_step(s, g, at, first, 0);
-        if (warpgroup_index() == K::consumers) {
-            decrease_registers<limits::producer_registers(K::consumers, K::consumer_registers)>();
-            if (loader && any) produce(s, g, at, first);
-            if constexpr (has_counters) {
-                if (warp_in_group() == 0) {
-                    sync_named(counters_over, K::consumers * warpgroup_warps + 1);
-                    K::retire(g);
+        roles::divide(
+            [&] {
+                if (loader && any) produce(s, g, at, first);
+                if constexpr (has_counters) {
+                    if (warp_in_group() == 0) {
+                        sync_named(counters_over, roles::computing_warps + 1);
+                        K::retire(g);
+                    }
                 }
-            }
-        } else {
-            increase_registers<K::consumer_registers>();
-            if (any) consume(s, g, at, first, warpgroup_index());
-            else over();
-        }
+            },
+            [&] {
+                if (any) consume(s, g, at, first, warpgroup_index());
+                else over();
+            });
         if constexpr (cluster_blocks > 1)
             sync_cluster();  // a neighbour may still write here, or release a stage of ours
     }
@@ -101,7 +99,7 @@ template <typename K> struct lcf {
     // This consumer's warp has no counter left to signal or to await.
     static constexpr int counters_over = 14;
     kittens_device static void over() {
-        if constexpr (has_counters) arrive_named(counters_over, K::consumers * warpgroup_warps + 1);
+        if constexpr (has_counters) arrive_named(counters_over, roles::computing_warps + 1);
     }
 
     kittens_device static void load_step(shared& s, const globals& g, position& at, const task& t, int step) {

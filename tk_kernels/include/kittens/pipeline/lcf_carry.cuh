@@ -26,17 +26,14 @@
 
 namespace kittens {
 
-template <typename K> struct lcf_carry {
+template <typename K> struct lcf_carry : block_roles<K, 1> {
+    using roles = block_roles<K, 1>;
     using globals = typename K::globals;
     using resident = typename K::resident;
     using input = typename K::input;
     using task = typename K::task;
     using workspace = typename K::workspace;
 
-    static constexpr int cluster_blocks = 1, blocks_per_sm = 1;
-    static constexpr bool starts_early = kittens::starts_early<K>;
-    static constexpr int warps = limits::pipeline_warps(K::consumers, 1);
-    static constexpr int consuming_warps = warpgroup_warps * K::consumers;
     static constexpr int carrier = K::consumers - 1;  // its warpgroup
     static constexpr bool hands_over = carrier > 0;
     static constexpr int shared_bytes = int(sizeof(resident)) + K::stages * int(sizeof(input)) + K::workspace_bytes +
@@ -105,25 +102,22 @@ template <typename K> struct lcf_carry {
         if constexpr (hands_over) s.copy.allocate_semaphores(memory, "copy_full", "copy_empty");
         s.in.allocate_semaphores(memory, "full", "empty");
         s.held.allocate_semaphores(memory, "resident_full", "resident_empty");
-        const bool loader = warp_index() == consuming_warps;
+        const bool loader = roles::is_loader();
         if (loader) {
             K::prefetch(g);
-            s.in.init(1, consuming_warps);
-            s.held.init(1, consuming_warps);
-            if constexpr (hands_over) s.copy.init(warpgroup_warps, consuming_warps - warpgroup_warps);
+            s.in.init(1, roles::computing_warps);
+            s.held.init(1, roles::computing_warps);
+            if constexpr (hands_over) s.copy.init(warpgroup_warps, roles::computing_warps - warpgroup_warps);
         }
-        start_pipeline<warps, 1>(loader);
-        if (warpgroup_index() == K::consumers) {
-            if constexpr (K::consumer_registers > 0)
-                decrease_registers<limits::producer_registers(K::consumers, K::consumer_registers)>();
-            if (loader) load_all(s, g);
-        } else if (warpgroup_index() == carrier) {
-            if constexpr (K::consumer_registers > 0) increase_registers<K::consumer_registers>();
-            K::carry(s, g);
-        } else if constexpr (hands_over) {
-            if constexpr (K::consumer_registers > 0) increase_registers<K::consumer_registers>();
-            K::compute(s, g);
-        }
+        start_pipeline<roles::warps, 1>(loader);
+        roles::divide(
+            [&] {
+                if (loader) load_all(s, g);
+            },
+            [&] {
+                if (warpgroup_index() == carrier) K::carry(s, g);
+                else if constexpr (hands_over) K::compute(s, g);
+            });
     }
 
     kittens_device static void load_all(shared& s, const globals& g) {

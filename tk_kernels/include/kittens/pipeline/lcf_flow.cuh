@@ -23,18 +23,14 @@
 
 namespace kittens {
 
-template <typename K> struct lcf_flow {
+template <typename K> struct lcf_flow : block_roles<K, 2> {
+    using roles = block_roles<K, 2>;
     using globals = typename K::globals;
     using tile = typename K::tile;
     using resident = typename K::resident;
     using output = typename K::output;
     using task = typename K::task;
 
-    static constexpr int cluster_blocks = 1;
-    static constexpr bool starts_early = kittens::starts_early<K>;
-    static constexpr int blocks_per_sm = 1;
-    static constexpr int warps = limits::pipeline_warps(K::consumers, 2);
-    static constexpr int computing_warps = warpgroup_warps * K::consumers;
     using tiles = ring<tile, K::stages>;
     using residents_ring = ring<resident, K::residents>;
     using feed = task_feed<4>;
@@ -43,8 +39,6 @@ template <typename K> struct lcf_flow {
                                         2 * (K::stages + K::residents) * int(sizeof(semaphore)) + feed::shared_bytes;
     static_assert(shared_bytes <= limits::shared_bytes,
                   "lcf_flow: the ring, the residents and the outputs exceed a block's shared memory; use fewer stages");
-    static_assert(limits::producer_registers(K::consumers, K::consumer_registers) >= limits::least_registers,
-                  "lcf_flow: the consumers ask for more registers than the block has");
 
     struct shared {
         tiles streamed;
@@ -136,26 +130,26 @@ template <typename K> struct lcf_flow {
         s.streamed.allocate_semaphores(memory, "full", "empty");
         s.residents.allocate_semaphores(memory, "resident_full", "resident_empty");
         s.tasks.allocate(memory);
-        const bool loader = warp_index() == computing_warps;
+        const bool loader = roles::is_loader();
         if (loader) {
             K::prefetch(g);
-            s.streamed.init(1, computing_warps);
-            s.residents.init(1, computing_warps);
-            s.tasks.init(computing_warps + 1);
+            s.streamed.init(1, roles::computing_warps);
+            s.residents.init(1, roles::computing_warps);
+            s.tasks.init(roles::computing_warps + 1);
         }
-        start_pipeline<warps, 1>(loader);
-        if constexpr (starts_early)
+        start_pipeline<roles::warps, 1>(loader);
+        if constexpr (roles::starts_early)
             wait_previous_kernel();  // by all: the counter is cleared, and outputs may be written
-        if (warpgroup_index() == K::consumers) {
-            decrease_registers<limits::producer_registers(K::consumers, K::consumer_registers)>();
-            if (loader) load_stream(s, g);
-            else if (warp_in_group() == 1) load_residents(s, g);
-        } else {
-            increase_registers<K::consumer_registers>();
-            flow f(s, g, warpgroup_index());
-            K::consume(f, s.results[f.group], g);
-            store_read_wait();  // the block's shared memory must outlive its stores
-        }
+        roles::divide(
+            [&] {
+                if (loader) load_stream(s, g);
+                else if (warp_in_group() == 1) load_residents(s, g);
+            },
+            [&] {
+                flow f(s, g, warpgroup_index());
+                K::consume(f, s.results[f.group], g);
+                store_read_wait();  // the block's shared memory must outlive its stores
+            });
     }
 
     kittens_device static void load_stream(shared& s, const globals& g) {

@@ -22,26 +22,20 @@
 
 namespace kittens {
 
-template <typename K> struct lcf_stream {
+template <typename K> struct lcf_stream : block_roles<K, 2> {
+    using roles = block_roles<K, 2>;
     using globals = typename K::globals;
     using tile = typename K::tile;
     using resident = typename K::resident;
     using output = typename K::output;
     using task = typename K::task;
 
-    static constexpr int cluster_blocks = 1;
-    static constexpr int blocks_per_sm = 1;
-    static constexpr bool starts_early = kittens::starts_early<K>;
-    static constexpr int warps = limits::pipeline_warps(K::consumers, 2);
-    static constexpr int computing_warps = warpgroup_warps * K::consumers;
     static constexpr int shared_bytes = K::stages * int(sizeof(tile)) + int(sizeof(resident)) +
                                         K::consumers * int(sizeof(output)) +
                                         (2 * K::stages + 2 + K::consumers) * int(sizeof(semaphore));
     static_assert(
         shared_bytes <= limits::shared_bytes,
         "lcf_stream: the ring, the resident and the outputs exceed a block's shared memory; use fewer stages");
-    static_assert(limits::producer_registers(K::consumers, K::consumer_registers) >= limits::least_registers,
-                  "lcf_stream: the consumers ask for more registers than the block has");
 
     using tiles = ring<tile, K::stages>;
     using residents = ring<resident, 1>;
@@ -77,25 +71,25 @@ template <typename K> struct lcf_stream {
         s.streamed.allocate_semaphores(memory, "full", "empty");
         s.held.allocate_semaphores(memory, "resident_full", "resident_empty");
         s.turn = memory.allocate<semaphore>("turn", K::consumers);
-        const bool loader = warp_index() == computing_warps;
+        const bool loader = roles::is_loader();
         if (loader) {
             K::prefetch(g);
-            s.streamed.init(1, computing_warps);
-            s.held.init(1, computing_warps);
+            s.streamed.init(1, roles::computing_warps);
+            s.held.init(1, roles::computing_warps);
             init(s.turn, K::consumers, warpgroup_warps);
         }
-        start_pipeline<warps, 1>(loader);
-        if (warpgroup_index() == K::consumers) {
-            decrease_registers<limits::producer_registers(K::consumers, K::consumer_registers)>();
-            if (loader) load_residents(s, g);
-            else if (warp_in_group() == 1) load_stream(s, g);
-        } else {
-            increase_registers<K::consumer_registers>();
-            stream tiles(s, warpgroup_index());
-            task t;
-            for (int i = 0; K::get_task(t, g, i); i++) K::consume(tiles, s.results[tiles.consumer], t, g);
-            store_read_wait();  // the block's shared memory must outlive its stores
-        }
+        start_pipeline<roles::warps, 1>(loader);
+        roles::divide(
+            [&] {
+                if (loader) load_residents(s, g);
+                else if (warp_in_group() == 1) load_stream(s, g);
+            },
+            [&] {
+                stream tiles(s, warpgroup_index());
+                task t;
+                for (int i = 0; K::get_task(t, g, i); i++) K::consume(tiles, s.results[tiles.consumer], t, g);
+                store_read_wait();  // the block's shared memory must outlive its stores
+            });
     }
 
     kittens_device static void load_residents(shared& s, const globals& g) {

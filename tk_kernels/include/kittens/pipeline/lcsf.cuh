@@ -31,7 +31,14 @@ struct lcsf_defaults {
     static constexpr int output_stages = 0, preparing_warps = 0, blocks_per_sm = 1;
 };
 
-template <typename K> struct lcsf {
+// The producer's warps that have work: one loads, one stores, and from the third on they prepare.
+template <typename K>
+inline constexpr int lcsf_producing = K::preparing_warps > 0 ? 2 + K::preparing_warps
+                                      : K::output_stages > 0 ? 2
+                                                             : 1;
+
+template <typename K> struct lcsf : block_roles<K, lcsf_producing<K>, K::blocks_per_sm> {
+    using roles = block_roles<K, lcsf_producing<K>, K::blocks_per_sm>;
     using globals = typename K::globals;
     using input = typename K::input;
     using output = typename K::output;
@@ -41,21 +48,11 @@ template <typename K> struct lcsf {
     static constexpr int preparing_warps = K::preparing_warps;
     static_assert(preparing_warps <= 2, "lcsf: two warps are free to prepare");
 
-    static constexpr int cluster_blocks = 1;
-    static constexpr int blocks_per_sm = K::blocks_per_sm;
-    static constexpr bool starts_early = kittens::starts_early<K>;
-    // The producer's that have work: one loads, one stores, and from the third on they prepare.
-    static constexpr int producing_warps = preparing_warps > 0 ? 2 + preparing_warps : stores ? 2 : 1;
-    static constexpr int warps = limits::pipeline_warps(K::consumers, producing_warps);
-    static constexpr int computing_warps = warpgroup_warps * K::consumers;
     static constexpr int shared_bytes = K::stages * int(sizeof(input)) + K::output_stages * int(sizeof(output)) +
                                         (has_workspace ? int(sizeof(workspace)) : 0) +
                                         2 * (K::stages + K::output_stages) * int(sizeof(semaphore));
-    static_assert(shared_bytes <= limits::shared_bytes_for<K>(blocks_per_sm),
+    static_assert(shared_bytes <= limits::shared_bytes_for<K>(K::blocks_per_sm),
                   "lcsf: the two rings exceed a block's shared memory; use fewer stages");
-    static_assert(limits::producer_registers(K::consumers, K::consumer_registers, blocks_per_sm) >=
-                      limits::least_registers,
-                  "lcsf: the consumers ask for more registers than the block has");
 
     using inputs = ring<input, K::stages>;
     using outputs = ring<output, stores ? K::output_stages : 1>;
@@ -82,23 +79,23 @@ template <typename K> struct lcsf {
         if constexpr (has_workspace) s.own = memory.allocate<workspace>("workspace");
         s.in.allocate_semaphores(memory, "full", "empty");
         if constexpr (stores) s.out.allocate_semaphores(memory, "result_full", "result_empty");
-        const bool loader = warp_index() == K::consumers * warpgroup_warps;
+        const bool loader = roles::is_loader();
         if (loader) {
-            s.in.init(1 + preparing_warps, computing_warps);
-            if constexpr (stores) s.out.init(computing_warps, 1);
+            s.in.init(1 + preparing_warps, roles::computing_warps);
+            if constexpr (stores) s.out.init(roles::computing_warps, 1);
         }
-        start_pipeline<warps, 1>(loader);
-        if (warpgroup_index() == K::consumers) {
-            decrease_registers<limits::producer_registers(K::consumers, K::consumer_registers, blocks_per_sm)>();
-            if (loader) load_all(s, g);
-            else if (stores && warp_in_group() == 1) store_all(s, g);
-            else if (warp_in_group() >= 2 && warp_in_group() < 2 + preparing_warps) prepare_all(s, g);
-        } else {
-            increase_registers<K::consumer_registers>();
-            stream tiles(s);
-            task t;
-            for (int i = 0; K::get_task(t, g, i); i++) K::consume(tiles, t, g);
-        }
+        start_pipeline<roles::warps, 1>(loader);
+        roles::divide(
+            [&] {
+                if (loader) load_all(s, g);
+                else if (stores && warp_in_group() == 1) store_all(s, g);
+                else if (warp_in_group() >= 2 && warp_in_group() < 2 + preparing_warps) prepare_all(s, g);
+            },
+            [&] {
+                stream tiles(s);
+                task t;
+                for (int i = 0; K::get_task(t, g, i); i++) K::consume(tiles, t, g);
+            });
     }
 
     kittens_device static void load_all(shared& s, const globals& g) {

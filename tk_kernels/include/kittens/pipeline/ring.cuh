@@ -131,15 +131,4 @@ template <global_tensor... Gls> kittens_device void prefetch_maps(const Gls&... 
     (prefetch_maps_of(globals), ...);
 }
 
-// Between setting up the semaphores and using them. The warp that set them up is the loader: it does not wait for the
-// others, so that its first loads are on their way while they start; in a cluster it must, since it loads into
-// neighbours.
-template <int Warps, int ClusterBlocks> kittens_device void start_pipeline(bool loader) {
-    constexpr int barrier = 15;
-    if (loader) fence_init();
-    if constexpr (ClusterBlocks > 1) sync_cluster();
-    else if (loader) arrive_named(barrier, Warps);
-    else sync_named(barrier, Warps);
-}
-
 }  // namespace kittens

@@ -136,12 +136,4 @@ template <typename Tile, int Warps, global_tensor Gl> kittens_device auto* packe
     return global.row(at.b, at.d, at.r) + at.c * (Warps * Tile::rows * Tile::cols);
 }
 
-// Corner of the tile or vector at a tile coordinate, in elements.
-template <shared_tile Tile> kittens_host_device element_coord corner(coord at) {
-    return {at.b, at.d, at.r * Tile::rows, at.c * Tile::cols};
-}
-template <shared_vec Vec> kittens_host_device element_coord corner(coord at) {
-    return {at.b, at.d, at.r, at.c * Vec::length};
-}
-
 }  // namespace kittens

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 namespace kittens {
 
@@ -24,14 +25,21 @@ inline constexpr int base_tile = 16;
 inline constexpr int dynamic = -1;
 
 // Where a tile lies in a global tensor, in units of the tile that is moved: coord{b, d, r, c} addresses row
-// r * tile.rows and column c * tile.cols of matrix (b, d). For vectors c is in units of the vector's length.
-struct coord {
+// r * tile.rows and column c * tile.cols of matrix (b, d). For vectors c is in units of the vector's length. An
+// element_coord is the same in elements: the upper left corner of the tile.
+template <bool InElements> struct coordinates {
     int b = 0, d = 0, r = 0, c = 0;
 };
+using coord = coordinates<false>;
+using element_coord = coordinates<true>;
 
-// The same in elements: the upper left corner of the tile.
-struct element_coord {
-    int b = 0, d = 0, r = 0, c = 0;
-};
+// The corner, in elements, of what X says: a tile or a vector.
+template <typename X> kittens_host_device element_coord corner(element_coord at) { return at; }
+template <typename X> kittens_host_device element_coord corner(coord at) {
+    if constexpr (requires { X::length; }) return {at.b, at.d, at.r, at.c * X::length};
+    else return {at.b, at.d, at.r * X::rows, at.c * X::cols};
+}
+template <typename At>
+concept coordinate = std::is_same_v<At, coord> || std::is_same_v<At, element_coord>;
 
 }  // namespace kittens

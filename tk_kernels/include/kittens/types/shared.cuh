@@ -33,6 +33,11 @@ struct alignas(8 * (Cols * sizeof(T_) % 128 == 0  ? 128
 
     T data[Rows * Cols];
 
+    // Bytes to an element, before a GPU permutes them within the chunk's row.
+    kittens_host_device static constexpr int offset(int row, int col) {
+        return col / chunk_cols * chunk_stride + row * chunk_bytes + col % chunk_cols * int(sizeof(T));
+    }
+
     // The same tile type standing alone: what a tensor map is made for.
     using whole = st<T, Rows, Cols>;
 };
@@ -77,6 +82,32 @@ template <typename X>
 concept shared_tile = is_st<X>;
 template <typename X>
 concept shared_vec = is_sv<X>;
+
+// An element of a shared tile, and the bytes to it, which a target says.
+template <shared_tile Tile> kittens_device uint32_t shared_offset(int row, int col);
+template <typename Tile>
+    requires shared_tile<std::remove_const_t<Tile>>
+kittens_device auto& element(Tile& tile, int row, int col) {
+    using bytes = std::conditional_t<std::is_const_v<Tile>, const unsigned char, unsigned char>;
+    using T = std::conditional_t<std::is_const_v<Tile>, const typename Tile::T, typename Tile::T>;
+    return *reinterpret_cast<T*>(reinterpret_cast<bytes*>(tile.data) +
+                                 shared_offset<std::remove_const_t<Tile>>(row, col));
+}
+
+// The rows, in a shared or global tile, of base-tile row i of a warp's register tile: its own follow one another; of a
+// warpgroup's tile of 64 h rows each of its warps has 16 of every 64.
+struct warp_rows {
+    kittens_device static int base(int i) { return 16 * i; }
+    static constexpr int share = 1;
+};
+struct warpgroup_rows {
+    kittens_device static int base(int i) { return 64 * i + 16 * warp_in_group(); }
+    static constexpr int share = warpgroup_warps;
+};
+namespace warpgroup {
+// Row of the warpgroup's tile that is row `row` of this warp's register tile.
+kittens_device int row(int row) { return row / 16 * 64 + 16 * warp_in_group() + row % 16; }
+}  // namespace warpgroup
 
 template <int R, int C> using st_bf = st<bf16, R, C>;
 template <int R, int C> using st_hf = st<half, R, C>;

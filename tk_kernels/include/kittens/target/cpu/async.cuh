@@ -6,44 +6,27 @@
 namespace kittens {
 namespace cpu {
 
-// Boxes of a tile or vector: one a chunk.
-template <typename Tile> constexpr int boxes() {
-    if constexpr (is_sv<Tile>) return 1;
-    else return Tile::chunks;
-}
 template <typename Tile, global_tensor Gl> box box_of(const Gl& global, element_coord at, int chunk) {
     using T = typename Gl::T;
     static_assert(std::is_same_v<T, typename Tile::T>,
                   "asynchronous copies do not convert: the tile and the tensor need one element type");
     if constexpr (!is_sv<Tile>) (void)global.template map<Tile>();
-    box b = {reinterpret_cast<unsigned char*>(const_cast<std::remove_const_t<T>*>(global.data)),
-             element_of<T>,
-             int(sizeof(T)),
-             {global.batch(), global.depth(), global.rows(), global.cols()},
-             {global.stride[0], global.stride[1], global.stride[2]},
-             {at.b, at.d, at.r, at.c},
-             1,
-             0};
-    if constexpr (is_sv<Tile>) {
-        b.cols = Tile::length;
-    } else {
-        b.at[3] += chunk * Tile::chunk_cols;
-        b.rows = Tile::rows;
-        b.cols = Tile::chunk_cols;
-    }
-    return b;
+    const int cols = cols_of<Tile>() / boxes<Tile>();
+    return box_at(global, {at.b, at.d, at.r, at.c + chunk * cols}, rows_of<Tile>(), cols);
 }
 template <typename Tile> const unsigned char* chunk_address(const Tile& tile, int chunk) {
     if constexpr (is_sv<Tile>) return reinterpret_cast<const unsigned char*>(tile.data);
     else return reinterpret_cast<const unsigned char*>(tile.data) + chunk * Tile::chunk_stride;
 }
 
+}  // namespace cpu
+
 template <typename Dst, global_tensor Src>
-void load_boxes(Dst& dst, const Src& src, element_coord at, semaphore& done, int cluster_mask, site where) {
-    warp& w = begin();
+void start_load(Dst& dst, const Src& src, element_coord at, semaphore& done, int cluster_mask, site where) {
+    using namespace cpu;
+    const auto [w, who] = begin("load_async", where);
     cluster& machine = *w.machine;
     (void)src.template map<Dst>();
-    const action who = w.doing("load_async", where);
     const int blocks = machine.dimensions().cluster_blocks;
     if (cluster_mask < 0 || cluster_mask >> blocks != 0)
         fail(name(who), " is cast to the blocks of mask ", cluster_mask, ", but the cluster has ",
@@ -57,7 +40,7 @@ void load_boxes(Dst& dst, const Src& src, element_coord at, semaphore& done, int
     const int agent = machine.load_chain(w, when);
     for (int rank = 0; rank < blocks; rank++) {
         if ((mask >> rank & 1) == 0) continue;
-        block& target = machine.at_rank(w, rank);
+        block& target = machine.at_rank(w, rank, who);
         note_inbound(target, agent, when, who, "write its shared memory");
         auto& bar_there = *reinterpret_cast<semaphore*>(target.memory.bytes() + bar);
         semaphore_state& state = use(w, bar_there, who, true);
@@ -80,10 +63,10 @@ void load_boxes(Dst& dst, const Src& src, element_coord at, semaphore& done, int
     }
 }
 
-template <global_tensor Dst, typename Src>
-void store_boxes(const Dst& dst, const Src& src, element_coord at, bool add, const char* op, site where) {
-    warp& w = begin();
-    const action who = w.doing(op, where);
+template <bool Add, global_tensor Dst, typename Src>
+void start_store(const Dst& dst, const Src& src, element_coord at, site where) {
+    using namespace cpu;
+    const auto [w, who] = begin(Add ? "store_add_async" : "store_async", where);
     if constexpr (is_sv<Src>) {
         constexpr int bytes = int(sizeof(typename Dst::T));
         const int end = at.c + Src::length;
@@ -105,7 +88,7 @@ void store_boxes(const Dst& dst, const Src& src, element_coord at, bool add, con
     for (int chunk = 0; chunk < boxes<Src>(); chunk++) {
         const box to = box_of<Src>(dst, at, chunk);
         if (chunk == 0) check(to, who, Dst::is_matrix);
-        w.machine->note_store(w, region_of(to), who, is_exchanged<Dst>, add);
+        w.machine->note_store(w, region_of(to), who, is_exchanged<Dst>, Add);
         auto* memory = const_cast<unsigned char*>(chunk_address(src, chunk));
         access_shared_async(w, w.store_agent, when, who, memory, false, {size_t(to.bytes())});
         w.machine->start({.what = effect::kind::store,
@@ -114,10 +97,11 @@ void store_boxes(const Dst& dst, const Src& src, element_coord at, bool add, con
                           .memory = memory,
                           .agent = w.store_agent,
                           .when = when,
-                          .add = add});
+                          .add = Add});
     }
 }
 
+namespace cpu {
 inline void wait_stores(int pending, bool written) {
     warp& w = begin();
     const tick up_to = w.stores > tick(pending) ? w.stores - tick(pending) : 0;
@@ -134,47 +118,6 @@ inline void wait_stores(int pending, bool written) {
 struct loading {
     kittens_device loading(semaphore& done, int bytes, site where = kittens_here) { expect_bytes(done, bytes, where); }
 };
-
-// Starts a load; its bytes (Tile::bytes, tails included) are counted by `done`. Elements past the tensor's end are
-// zero. With a mask it lands in every block of the cluster whose bit is set, at the same offset, and signals each
-// one's `done`.
-template <shared_tile Dst, global_tensor Src>
-kittens_device void load_async(Dst& dst, const Src& src, element_coord at, semaphore& done, int cluster_mask = 0,
-                               site where = kittens_here) {
-    cpu::load_boxes(dst, src, at, done, cluster_mask, where);
-}
-template <shared_vec Dst, global_tensor Src>
-kittens_device void load_async(Dst& dst, const Src& src, element_coord at, semaphore& done, int cluster_mask = 0,
-                               site where = kittens_here) {
-    cpu::load_boxes(dst, src, at, done, cluster_mask, where);
-}
-template <typename Dst, global_tensor Src>
-kittens_device void load_async(Dst& dst, const Src& src, coord at, semaphore& done, int cluster_mask = 0,
-                               site where = kittens_here) {
-    load_async(dst, src, corner<Dst>(at), done, cluster_mask, where);
-}
-
-// Starts a store of this warp's (one bulk group). Elements past the tensor's end are not written. The source may be
-// overwritten, and the block may end, after store_read_wait by the warp that stored; after store_wait the global memory
-// is written. A vector that the tensor has no map for lies wholly in it, at a multiple of 16 bytes.
-template <global_tensor Dst, typename Src>
-kittens_device void store_async(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
-    cpu::store_boxes(dst, src, at, false, "store_async", where);
-}
-// The same, added to what is there (each element atomically; fp32, or 16-bit rounded at each addition).
-template <global_tensor Dst, typename Src>
-kittens_device void store_add_async(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
-    static_assert(sizeof(typename Src::T) >= 2, "store_add_async: there is no addition of 8-bit elements");
-    cpu::store_boxes(dst, src, at, true, "store_add_async", where);
-}
-template <global_tensor Dst, typename Src>
-kittens_device void store_async(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
-    store_async(dst, src, corner<Src>(at), where);
-}
-template <global_tensor Dst, typename Src>
-kittens_device void store_add_async(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
-    store_add_async(dst, src, corner<Src>(at), where);
-}
 
 // Waits until at most Pending of this warp's stores have not yet read their source, or have not yet finished.
 template <int Pending = 0> kittens_device void store_read_wait(site = kittens_here) {

@@ -8,18 +8,22 @@
 namespace kittens {
 namespace cpu {
 
+template <global_tensor Gl> box box_at(const Gl& global, element_coord at, int rows, int cols) {
+    using T = std::remove_const_t<typename Gl::T>;
+    return {reinterpret_cast<unsigned char*>(const_cast<T*>(global.data)),
+            element_of<T>,
+            int(sizeof(T)),
+            {global.batch(), global.depth(), global.rows(), global.cols()},
+            {global.stride[0], global.stride[1], global.stride[2]},
+            {at.b, at.d, at.r, at.c},
+            rows,
+            cols};
+}
+
 // Starts the copy of `cols` elements of a row to shared memory, as part of the copy that the warp is making.
 template <global_tensor Gl>
 void copy_row(warp& w, const action& who, const Gl& global, element_coord at, int cols, void* to) {
-    using T = std::remove_const_t<typename Gl::T>;
-    const box from = {reinterpret_cast<unsigned char*>(const_cast<T*>(global.data)),
-                      element_of<T>,
-                      int(sizeof(T)),
-                      {global.batch(), global.depth(), global.rows(), global.cols()},
-                      {global.stride[0], global.stride[1], global.stride[2]},
-                      {at.b, at.d, at.r, at.c},
-                      1,
-                      cols};
+    const box from = box_at(global, at, 1, cols);
     w.machine->note_read(w, region_of(from), who, is_exchanged<Gl>, w.copy_agent, w.copies, false);
     size_t offset;
     block& home = w.machine->locate(to, offset, who);

@@ -11,8 +11,7 @@ namespace kittens {
 // Raises a counter. Whoever waits for it sees what this warp has stored and waited for, and what barriers have put
 // before that: `store_wait` for what the copy engine stores, a barrier for other warps' stores.
 kittens_device void signal(const counter& c, int amount = 1, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing("signal", where);
+    const auto [w, who] = cpu::begin("signal", where);
     w.machine->check_write(w, who);
     if (amount < 1) cpu::fail(cpu::name(who), " raises a counter by ", amount, ": counters only rise");
     cpu::counter_state& state = w.machine->use_counter(w, c, who);
@@ -30,8 +29,7 @@ kittens_device void signal(const counter& c, int amount = 1, site where = kitten
 // A signal that tells how many have come, this one among them. Its warp, and those that a barrier or a semaphore puts
 // behind it, see what all of these hand over.
 kittens_device int signal_and_count(const counter& c, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing("signal_and_count", where);
+    const auto [w, who] = cpu::begin("signal_and_count", where);
     w.machine->check_write(w, who);
     cpu::counter_state& state = w.machine->use_counter(w, c, who);
     w.before.hand_over();
@@ -44,8 +42,7 @@ kittens_device int signal_and_count(const counter& c, site where = kittens_here)
 
 // Waits until a counter has come so far: by this warp, and by those that a barrier or a semaphore puts behind it.
 kittens_device void await(const counter& c, int at_least, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing("await", where);
+    const auto [w, who] = cpu::begin("await", where);
     cpu::counter_state& state = w.machine->use_counter(w, c, who);
     if (at_least < 1)
         cpu::fail(cpu::name(who), " waits until a counter holds ", at_least,
@@ -61,8 +58,8 @@ kittens_device void await(const counter& c, int at_least, site where = kittens_h
 
 // By one warp of each block, behind the block's last signal and await: the last block clears the set.
 kittens_device void retire(const counters& set, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    w.machine->retire(w, set, w.doing("retire", where));
+    const auto [w, who] = cpu::begin("retire", where);
+    w.machine->retire(w, set, who);
 }
 
 // There is no time: the order in which the warps of a grid ask for it, which is that of the emulator.

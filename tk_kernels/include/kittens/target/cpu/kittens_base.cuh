@@ -97,7 +97,6 @@ kittens_device float rsqrt(float x) { return 1.f / std::sqrt(x); }
 kittens_device float sqrt(float x) { return std::sqrt(x); }
 kittens_device float reciprocal(float x) { return 1.f / x; }
 kittens_device float tanh(float x) { return std::tanh(x); }
-kittens_device float erf(float x) { return std::erf(x); }
 kittens_device float abs(float x) { return std::fabs(x); }
 kittens_device float max(float x, float y) { return std::fmax(x, y); }
 kittens_device float min(float x, float y) { return std::fmin(x, y); }

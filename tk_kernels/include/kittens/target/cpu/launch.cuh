@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "kittens/target/cpu/mma.cuh"
-#include "kittens/target/dependent.cuh"
+#include "kittens/target/launch_shape.cuh"
 
 namespace kittens {
 
@@ -19,21 +19,6 @@ struct shared_allocator {
         return reinterpret_cast<T*>(memory.allocate(calls++, name, sizeof(T), size_t(count), alignof(T)));
     }
 };
-
-// Blocks, threads a block (the kernel's own), bytes of dynamic shared memory; blocks a cluster where the kernel leaves
-// them to the launch (its cluster_blocks is any_cluster).
-struct launch_shape {
-    int blocks;
-    int shared_bytes;
-    bool claims = false;  // its blocks claim from a counter: the cpu target lets them run side by side
-    int cluster_blocks = 1;
-    bool first = false;     // of its operator, this time: it does not start early, whatever the kernel says
-    bool resident = false;  // all of its blocks are there at once: launch_resident says so
-};
-constexpr int any_cluster = 0;
-template <typename Kernel> constexpr int cluster_of(const launch_shape& shape) {
-    return Kernel::cluster_blocks == any_cluster ? shape.cluster_blocks : Kernel::cluster_blocks;
-}
 
 namespace cpu {
 

@@ -6,23 +6,12 @@
 
 namespace kittens {
 
-// Rows x Cols elements that move in runs of Run neighbours in a row. Fresh ones read as NaN.
-template <typename T_, int Rows, int Cols, int Run = 8> struct rl {
-    using T = T_;
-    static constexpr int rows = Rows, cols = Cols, run = Run;
-    static_assert(Run == 4 || Run == 8, "rl: a run has 4 or 8 elements");
-    static_assert(Cols % Run == 0, "rl: cols must be a whole number of runs");
-    static constexpr int row_runs = Cols / Run;
-
+// Fresh ones read as NaN.
+template <typename T, int Rows, int Cols, int Run> struct rl : lines_shape<T, Rows, Cols, Run> {
     T data[Rows][Cols];
 
     rl() { std::memset(static_cast<void*>(data), 0xff, sizeof(data)); }
 };
-
-template <typename X> inline constexpr bool is_rl = false;
-template <typename T, int R, int C, int Run> inline constexpr bool is_rl<rl<T, R, C, Run>> = true;
-template <typename X>
-concept register_lines = is_rl<std::remove_const_t<X>>;
 
 // f(row, first column of the first lines, its run, the run of the second, ...) for every run, as pointers; lines with
 // equally many runs a row.
@@ -35,18 +24,11 @@ kittens_device void each_run(F f, Lines& lines, Others&... others) {
             f(row, u * Lines::run, lines.data[row] + u * Lines::run, others.data[row] + u * Others::run...);
 }
 
-// A run in fp32.
-template <int Run> struct floats {
-    float value[Run];
-};
 template <int Run, typename T> kittens_device floats<Run> to_floats(const T* run) {
     floats<Run> result;
     for (int i = 0; i < Run; i++) result.value[i] = to_float(run[i]);
     return result;
 }
-
-// Whether the bytes of a move will be asked for again soon: advice to a GPU's caches.
-enum class reuse { again, once };
 
 namespace cpu {
 // What a GPU's lanes need to move a run at once: whole runs at aligned places.
@@ -70,9 +52,9 @@ template <reuse = reuse::again, register_lines Dst, global_tensor Src>
 kittens_device void load(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
     using T = typename Dst::T;
     using From = std::remove_const_t<typename Src::T>;
-    cpu::warp& w = cpu::begin();
-    cpu::check_runs<Dst::run>(src, at, w.doing("load", where));
-    cpu::note_read(w, src, at, Dst::rows, Dst::cols, w.doing("load", where));
+    const auto [w, who] = cpu::begin("load", where);
+    cpu::check_runs<Dst::run>(src, at, who);
+    cpu::note_read(w, src, at, Dst::rows, Dst::cols, who);
     for (int i = 0; i < Dst::rows; i++)
         for (int j = 0; j < Dst::cols; j++) {
             const bool inside = at.r + i < src.rows() && at.c + j < src.cols();
@@ -84,13 +66,13 @@ kittens_device void load(Dst& dst, const Src& src, element_coord at, site where 
 template <reuse = reuse::again, global_tensor Dst, register_lines Src>
 kittens_device void store(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
     using To = typename Dst::T;
-    cpu::warp& w = cpu::begin();
-    cpu::check_runs<Src::run>(dst, at, w.doing("store", where));
+    const auto [w, who] = cpu::begin("store", where);
+    cpu::check_runs<Src::run>(dst, at, who);
     const int cols = std::clamp(dst.cols() - at.c, 0, Src::cols);
     for (int i = 0; i < Src::rows; i++) {
         if (at.r + i >= dst.rows() || cols == 0) continue;
         To* to = dst.row(at.b, at.d, at.r + i) + at.c;
-        w.machine->note_write(to, cols * sizeof(To), w.doing("store", where), is_exchanged<Dst>);
+        w.machine->note_write(to, cols * sizeof(To), who, is_exchanged<Dst>);
         for (int j = 0; j < cols; j++) {
             if constexpr (std::is_same_v<typename Src::T, To>) to[j] = src.data[i][j];
             else to[j] = from_float<To>(to_float(src.data[i][j]));
@@ -119,13 +101,13 @@ template <register_lines Lines, typename F> kittens_device float sum(const Lines
 // One element of a shared vector by its index, the same in every lane.
 template <shared_vec Vec>
 kittens_device void store_value(Vec& vec, int index, float value, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    cpu::access_shared(w, w.doing("store_value", where), vec.data + index, true, {sizeof(typename Vec::T)});
+    const auto [w, who] = cpu::begin("store_value", where);
+    cpu::access_shared(w, who, vec.data + index, true, {sizeof(typename Vec::T)});
     vec.data[index] = from_float<typename Vec::T>(value);
 }
 template <shared_vec Vec> kittens_device float load_value(const Vec& vec, int index, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    cpu::access_shared(w, w.doing("load_value", where), vec.data + index, false, {sizeof(typename Vec::T)});
+    const auto [w, who] = cpu::begin("load_value", where);
+    cpu::access_shared(w, who, vec.data + index, false, {sizeof(typename Vec::T)});
     return to_float(vec.data[index]);
 }
 

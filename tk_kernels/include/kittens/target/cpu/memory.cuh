@@ -6,27 +6,8 @@
 
 namespace kittens {
 
-// An element of a shared tile: [chunk][row][chunk bytes], plain; a GPU's swizzle permutes within a chunk's row.
-template <shared_tile Tile> constexpr int element_index(int row, int col) {
-    constexpr int chunk_stride = Tile::chunk_stride / int(sizeof(typename Tile::T));
-    return col / Tile::chunk_cols * chunk_stride + row * Tile::chunk_cols + col % Tile::chunk_cols;
-}
-template <shared_tile Tile> kittens_device typename Tile::T& element(Tile& tile, int row, int col) {
-    return tile.data[element_index<Tile>(row, col)];
-}
-template <shared_tile Tile> kittens_device const typename Tile::T& element(const Tile& tile, int row, int col) {
-    return tile.data[element_index<Tile>(row, col)];
-}
-
-// First row, in the shared or global tile, of base-tile row i of a register tile.
-struct warp_rows {
-    kittens_device static int base(int i) { return 16 * i; }
-    static constexpr int share = 1;
-};
-struct warpgroup_rows {
-    kittens_device static int base(int i) { return 64 * i + 16 * warp_in_group(); }
-    static constexpr int share = 4;
-};
+// Bytes to an element of a shared tile, as it lies there.
+template <shared_tile Tile> kittens_device uint32_t shared_offset(int row, int col) { return Tile::offset(row, col); }
 
 namespace cpu {
 
@@ -36,6 +17,20 @@ template <shared_tile Tile> runs whole(const Tile&) {
     else return {size_t(Tile::rows * Tile::chunk_bytes), size_t(Tile::chunks), size_t(Tile::chunk_stride)};
 }
 template <shared_vec Vec> runs whole(const Vec&) { return {size_t(Vec::bytes)}; }
+
+// A vector is a row; boxes: as the copy engine moves it, one a chunk.
+template <typename X> constexpr int rows_of() {
+    if constexpr (is_sv<X>) return 1;
+    else return X::rows;
+}
+template <typename X> constexpr int cols_of() {
+    if constexpr (is_sv<X>) return X::length;
+    else return X::cols;
+}
+template <typename X> constexpr int boxes() {
+    if constexpr (is_sv<X>) return 1;
+    else return X::chunks;
+}
 
 // The bytes of the rows that this warp moves.
 template <typename RowMap, shared_tile Tile>
@@ -73,6 +68,19 @@ template <global_tensor Gl> void note_read(const warp& w, const Gl& global, elem
                       size_t(inner_cols) * element, global.stride[2] * int64_t(element)};
     w.machine->note_read(w, from, who, is_exchanged<Gl>);
 }
+template <typename T, global_tensor Gl> T element_or_zero(const Gl& global, element_coord at) {
+    const bool inside = at.r < global.rows() && at.c < global.cols();
+    return from_float<T>(inside ? to_float(global.row(at.b, at.d, at.r)[at.c]) : 0.f);
+}
+template <register_vec Dst, global_tensor Src>
+void read_row(warp& w, const action& who, Dst& dst, const Src& src, element_coord at) {
+    note_read(w, src, at, 1, Dst::length, who);
+    for (int i = 0; i < Dst::length; i++, at.c++) dst.data[i] = element_or_zero<typename Dst::T>(src, at);
+}
+template <global_tensor Gl> void check_column(const Gl& global, int col, const action& who) {
+    if (col >= global.cols())
+        fail(name(who), " addresses column ", col, " of a tensor with ", plural(global.cols(), "column"));
+}
 
 }  // namespace cpu
 
@@ -80,9 +88,9 @@ template <typename RowMap, register_tile Dst, shared_tile Src>
 kittens_device void load_tile(Dst& dst, const Src& src, site where) {
     static_assert(Src::rows == Dst::rows * RowMap::share && Src::cols == Dst::cols,
                   "load: the shared tile must have the register tile's shape (4x its rows at warpgroup scope)");
-    cpu::warp& w = cpu::begin();
+    const auto [w, who] = cpu::begin("load", where);
     dst.touch(true, "load", &where);
-    cpu::access_rows<RowMap>(w, w.doing("load", where), src, false);
+    cpu::access_rows<RowMap>(w, who, src, false);
     for (int row = 0; row < Dst::rows; row++)
         for (int col = 0; col < Dst::cols; col++)
             dst.data[row][col] =
@@ -93,9 +101,9 @@ template <typename RowMap, shared_tile Dst, register_tile Src>
 kittens_device void store_tile(Dst& dst, const Src& src, site where) {
     static_assert(Dst::rows == Src::rows * RowMap::share && Dst::cols == Src::cols,
                   "store: the shared tile must have the register tile's shape (4x its rows at warpgroup scope)");
-    cpu::warp& w = cpu::begin();
+    const auto [w, who] = cpu::begin("store", where);
     src.touch(false, "store", &where);
-    cpu::access_rows<RowMap>(w, w.doing("store", where), dst, true);
+    cpu::access_rows<RowMap>(w, who, dst, true);
     for (int row = 0; row < Src::rows; row++)
         for (int col = 0; col < Src::cols; col++)
             element(dst, RowMap::base(row / 16) + row % 16, col) =
@@ -105,61 +113,34 @@ kittens_device void store_tile(Dst& dst, const Src& src, site where) {
 // Elements past the tensor's end load as zero and are not stored.
 template <typename RowMap, register_tile Dst, global_tensor Src>
 kittens_device void load_tile(Dst& dst, const Src& src, element_coord at, site where) {
-    cpu::warp& w = cpu::begin();
+    const auto [w, who] = cpu::begin("load", where);
     dst.touch(true, "load", &where);
-    cpu::check_global(src, at, w.doing("load", where));
+    cpu::check_global(src, at, who);
     for (int i = 0; i < Dst::rows; i += 16) {
         const element_coord part{at.b, at.d, at.r + RowMap::base(i / 16), at.c};
-        cpu::note_read(w, src, part, 16, Dst::cols, w.doing("load", where));
+        cpu::note_read(w, src, part, 16, Dst::cols, who);
     }
     for (int i = 0; i < Dst::rows; i++)
-        for (int j = 0; j < Dst::cols; j++) {
-            const int row = at.r + RowMap::base(i / 16) + i % 16, col = at.c + j;
-            const bool inside = row < src.rows() && col < src.cols();
-            dst.data[i][j] = from_float<typename Dst::T>(inside ? to_float(src.row(at.b, at.d, row)[col]) : 0.f);
-        }
+        for (int j = 0; j < Dst::cols; j++)
+            dst.data[i][j] = cpu::element_or_zero<typename Dst::T>(
+                src, {at.b, at.d, at.r + RowMap::base(i / 16) + i % 16, at.c + j});
 }
 template <typename RowMap, global_tensor Dst, register_tile Src>
 kittens_device void store_tile(const Dst& dst, const Src& src, element_coord at, site where) {
-    cpu::warp& w = cpu::begin();
+    const auto [w, who] = cpu::begin("store", where);
     src.touch(false, "store", &where);
-    cpu::check_global(dst, at, w.doing("store", where));
+    cpu::check_global(dst, at, who);
     const int cols = std::clamp(dst.cols() - at.c, 0, Src::cols);
     for (int i = 0; i < Src::rows; i++) {
         const int row = at.r + RowMap::base(i / 16) + i % 16;
         if (row >= dst.rows() || cols == 0) continue;
         auto* to = dst.row(at.b, at.d, row) + at.c;
-        w.machine->note_write(to, cols * sizeof(*to), w.doing("store", where), is_exchanged<Dst>);
+        w.machine->note_write(to, cols * sizeof(*to), who, is_exchanged<Dst>);
         for (int j = 0; j < cols; j++) to[j] = from_float<typename Dst::T>(to_float(src.data[i][j]));
     }
 }
 
 // --- warp scope -----------------------------------------------------------------------------------------------
-template <register_tile Dst, shared_tile Src>
-kittens_device void load(Dst& dst, const Src& src, site where = kittens_here) {
-    load_tile<warp_rows>(dst, src, where);
-}
-template <shared_tile Dst, register_tile Src>
-kittens_device void store(Dst& dst, const Src& src, site where = kittens_here) {
-    store_tile<warp_rows>(dst, src, where);
-}
-template <register_tile Dst, global_tensor Src>
-kittens_device void load(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
-    load_tile<warp_rows>(dst, src, at, where);
-}
-template <register_tile Dst, global_tensor Src>
-kittens_device void load(Dst& dst, const Src& src, coord at, site where = kittens_here) {
-    load_tile<warp_rows>(dst, src, element_coord{at.b, at.d, at.r * Dst::rows, at.c * Dst::cols}, where);
-}
-template <global_tensor Dst, register_tile Src>
-kittens_device void store(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
-    store_tile<warp_rows>(dst, src, at, where);
-}
-template <global_tensor Dst, register_tile Src>
-kittens_device void store(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
-    store_tile<warp_rows>(dst, src, element_coord{at.b, at.d, at.r * Src::rows, at.c * Src::cols}, where);
-}
-
 // Packed tiles: fp32 in the order of the registers, which is row by row here, warp after warp, and by lanes on the GPU.
 namespace cpu {
 template <typename RowMap, register_tile Tile, global_tensor Gl>
@@ -177,18 +158,17 @@ auto* packed_in(const Gl& global, coord at, const action& who) {
 }  // namespace cpu
 template <typename RowMap, register_tile Dst, global_tensor Src>
 void load_packed_tile(Dst& dst, const Src& src, coord at, site where) {
-    cpu::warp& w = cpu::begin();
+    const auto [w, who] = cpu::begin("load_packed", where);
     dst.touch(true, "load_packed", &where);
-    const auto* from = cpu::packed_in<RowMap, Dst>(src, at, w.doing("load_packed", where));
-    w.machine->note_read(w, cpu::region_of(from, Dst::rows * Dst::cols * sizeof(float)), w.doing("load_packed", where),
-                         is_exchanged<Src>);
+    const auto* from = cpu::packed_in<RowMap, Dst>(src, at, who);
+    w.machine->note_read(w, cpu::region_of(from, Dst::rows * Dst::cols * sizeof(float)), who, is_exchanged<Src>);
     for (int i = 0; i < Dst::rows; i++)
         for (int j = 0; j < Dst::cols; j++) dst.data[i][j] = from[i * Dst::cols + j];
 }
 template <typename RowMap, global_tensor Dst, register_tile Src>
-void store_packed_tile(const Dst& dst, const Src& src, coord at, bool add, const char* op, site where) {
-    cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing(op, where);
+void store_packed_tile(const Dst& dst, const Src& src, coord at, site where, bool add = false) {
+    const char* const op = add ? "add_packed" : "store_packed";
+    const auto [w, who] = cpu::begin(op, where);
     src.touch(false, op, &where);
     auto* to = cpu::packed_in<RowMap, Src>(dst, at, who);
     w.machine->note_write(to, Src::rows * Src::cols * sizeof(float), who, is_exchanged<Dst>, add);
@@ -198,26 +178,18 @@ void store_packed_tile(const Dst& dst, const Src& src, coord at, bool add, const
             else to[i * Src::cols + j] = src.data[i][j];
         }
 }
-template <register_tile Dst, global_tensor Src>
-kittens_device void load_packed(Dst& dst, const Src& src, coord at, site where = kittens_here) {
-    load_packed_tile<warp_rows>(dst, src, at, where);
-}
-template <global_tensor Dst, register_tile Src>
-kittens_device void store_packed(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
-    store_packed_tile<warp_rows>(dst, src, at, false, "store_packed", where);
-}
 // Added to what is there, each element atomically.
 template <global_tensor Dst, register_tile Src>
 kittens_device void add_packed(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
-    store_packed_tile<warp_rows>(dst, src, at, true, "add_packed", where);
+    store_packed_tile<warp_rows>(dst, src, at, where, true);
 }
 template <shared_vec Dst, register_tile Src>
 kittens_device void store_packed(Dst& dst, const Src& src, site where = kittens_here) {
     static_assert(Dst::length == Src::rows * Src::cols && sizeof(typename Dst::T) == 4 && sizeof(typename Src::T) == 4,
                   "store_packed: an fp32 vector with as many elements as the tile");
-    cpu::warp& w = cpu::begin();
+    const auto [w, who] = cpu::begin("store_packed", where);
     src.touch(false, "store_packed", &where);
-    cpu::access_shared(w, w.doing("store_packed", where), dst.data, true, cpu::whole(dst));
+    cpu::access_shared(w, who, dst.data, true, cpu::whole(dst));
     for (int i = 0; i < Src::rows; i++)
         for (int j = 0; j < Src::cols; j++) dst.data[i * Src::cols + j] = src.data[i][j];
 }
@@ -225,29 +197,22 @@ kittens_device void store_packed(Dst& dst, const Src& src, site where = kittens_
 template <register_vec Dst, shared_vec Src>
 kittens_device void load(Dst& dst, const Src& src, site where = kittens_here) {
     static_assert(Dst::length == Src::length, "load: vectors of one length");
-    cpu::warp& w = cpu::begin();
-    cpu::access_shared(w, w.doing("load", where), src.data, false, cpu::whole(src));
+    const auto [w, who] = cpu::begin("load", where);
+    cpu::access_shared(w, who, src.data, false, cpu::whole(src));
     for (int i = 0; i < Dst::length; i++) dst.data[i] = from_float<typename Dst::T>(to_float(src.data[i]));
 }
 template <shared_vec Dst, register_vec Src>
 kittens_device void store(Dst& dst, const Src& src, site where = kittens_here) {
     static_assert(Dst::length == Src::length, "store: vectors of one length");
-    cpu::warp& w = cpu::begin();
-    cpu::access_shared(w, w.doing("store", where), dst.data, true, cpu::whole(dst));
+    const auto [w, who] = cpu::begin("store", where);
+    cpu::access_shared(w, who, dst.data, true, cpu::whole(dst));
     for (int i = 0; i < Src::length; i++) dst.data[i] = from_float<typename Dst::T>(to_float(src.data[i]));
 }
 template <register_vec Dst, global_tensor Src>
-kittens_device void load(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    cpu::check_global(src, at, w.doing("load", where), true);
-    cpu::note_read(w, src, at, 1, Dst::length, w.doing("load", where));
-    for (int i = 0; i < Dst::length; i++)
-        dst.data[i] =
-            from_float<typename Dst::T>(at.c + i < src.cols() ? to_float(src.row(at.b, at.d, at.r)[at.c + i]) : 0.f);
-}
-template <register_vec Dst, global_tensor Src>
-kittens_device void load(Dst& dst, const Src& src, coord at, site where = kittens_here) {
-    load(dst, src, element_coord{at.b, at.d, at.r, at.c * Dst::length}, where);
+kittens_device void load_vec(Dst& dst, const Src& src, element_coord at, site where) {
+    const auto [w, who] = cpu::begin("load", where);
+    cpu::check_global(src, at, who, true);
+    cpu::read_row(w, who, dst, src, at);
 }
 // Of a tensor whose rows begin at multiples of 4 bytes, from an even column on; on a GPU two elements at a time, of
 // which the second may lie behind a row's last one. Columns past the tensor's end load as zero, rows as its last one.
@@ -265,10 +230,10 @@ template <register_tile Dst, global_tensor Src>
 kittens_device void load_pairs(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
     static_assert(std::is_same_v<typename Dst::T, std::remove_const_t<typename Src::T>> && Dst::order == layout::row,
                   "load_pairs: elements of one type, in row layout");
-    cpu::warp& w = cpu::begin();
+    const auto [w, who] = cpu::begin("load_pairs", where);
     dst.touch(true, "load_pairs", &where);
-    cpu::check_pairs(src, at, w.doing("load_pairs", where));
-    cpu::note_read(w, src, at, Dst::rows, Dst::cols, w.doing("load_pairs", where));
+    cpu::check_pairs(src, at, who);
+    cpu::note_read(w, src, at, Dst::rows, Dst::cols, who);
     for (int i = 0; i < Dst::rows; i++)
         for (int j = 0; j < Dst::cols; j++)
             dst.data[i][j] = at.c + j < src.cols() ? src.row(at.b, at.d, std::min(at.r + i, src.rows() - 1))[at.c + j]
@@ -277,34 +242,25 @@ kittens_device void load_pairs(Dst& dst, const Src& src, element_coord at, site 
 template <register_vec Dst, global_tensor Src>
 kittens_device void load_pairs(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
     static_assert(Dst::spread == vec_layout::align, "load_pairs: the row_vec of a tile in row layout");
-    cpu::warp& w = cpu::begin();
-    cpu::check_pairs(src, at, w.doing("load_pairs", where));
-    cpu::note_read(w, src, at, 1, Dst::length, w.doing("load_pairs", where));
-    for (int i = 0; i < Dst::length; i++)
-        dst.data[i] =
-            from_float<typename Dst::T>(at.c + i < src.cols() ? to_float(src.row(at.b, at.d, at.r)[at.c + i]) : 0.f);
+    const auto [w, who] = cpu::begin("load_pairs", where);
+    cpu::check_pairs(src, at, who);
+    cpu::read_row(w, who, dst, src, at);
 }
 // dst[i] = element (at.r + i, at.c): a column; rows past the tensor's end load as zero.
 template <register_vec Dst, global_tensor Src>
 kittens_device void load_column(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing("load_column", where);
+    const auto [w, who] = cpu::begin("load_column", where);
     cpu::check_global(src, at, who);
-    if (at.c >= src.cols())
-        cpu::fail(cpu::name(who), " addresses column ", at.c, " of a tensor with ", cpu::plural(src.cols(), "column"));
+    cpu::check_column(src, at.c, who);
     cpu::note_read(w, src, at, Dst::length, 1, who);
-    for (int i = 0; i < Dst::length; i++)
-        dst.data[i] =
-            from_float<typename Dst::T>(at.r + i < src.rows() ? to_float(src.row(at.b, at.d, at.r + i)[at.c]) : 0.f);
+    for (int i = 0; i < Dst::length; i++, at.r++) dst.data[i] = cpu::element_or_zero<typename Dst::T>(src, at);
 }
 // One element, which lies inside the tensor; the same in every lane.
 template <global_tensor Src>
 kittens_device float load_value(const Src& src, element_coord at, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing("load_value", where);
+    const auto [w, who] = cpu::begin("load_value", where);
     cpu::check_global(src, at, who, true);
-    if (at.c >= src.cols())
-        cpu::fail(cpu::name(who), " addresses column ", at.c, " of a tensor with ", cpu::plural(src.cols(), "column"));
+    cpu::check_column(src, at.c, who);
     cpu::note_read(w, src, at, 1, 1, who);
     return to_float(src.row(at.b, at.d, at.r)[at.c]);
 }
@@ -312,11 +268,9 @@ kittens_device float load_value(const Src& src, element_coord at, site where = k
 template <global_tensor Src>
 kittens_device int load_integer(const Src& src, element_coord at, site where = kittens_here) {
     static_assert(std::is_same_v<std::remove_const_t<typename Src::T>, int>, "load_integer: a tensor of int");
-    cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing("load_integer", where);
+    const auto [w, who] = cpu::begin("load_integer", where);
     cpu::check_global(src, at, who, true);
-    if (at.c >= src.cols())
-        cpu::fail(cpu::name(who), " addresses column ", at.c, " of a tensor with ", cpu::plural(src.cols(), "column"));
+    cpu::check_column(src, at.c, who);
     cpu::note_read(w, src, at, 1, 1, who);
     return src.row(at.b, at.d, at.r)[at.c];
 }
@@ -336,8 +290,7 @@ template <register_tile Dst, global_tensor Src, typename RowOf>
 kittens_device void load_rows(Dst& dst, const Src& src, RowOf row_of, site where = kittens_here) {
     static_assert(std::is_same_v<typename Dst::T, std::remove_const_t<typename Src::T>> && Dst::order == layout::row,
                   "load_rows: elements of one type, in row layout");
-    cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing("load_rows", where);
+    const auto [w, who] = cpu::begin("load_rows", where);
     dst.touch(true, "load_rows", &where);
     for (int i = 0; i < Dst::rows; i++) {
         const int row = row_of(i);
@@ -350,8 +303,7 @@ kittens_device void load_rows(Dst& dst, const Src& src, RowOf row_of, site where
 template <global_tensor Dst, register_tile Src, typename RowOf>
 kittens_device void store_rows(const Dst& dst, const Src& src, RowOf row_of, site where = kittens_here) {
     static_assert(Src::order == layout::row, "store_rows: from row layout");
-    cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing("store_rows", where);
+    const auto [w, who] = cpu::begin("store_rows", where);
     src.touch(false, "store_rows", &where);
     for (int i = 0; i < Src::rows; i++) {
         const int row = row_of(i);
@@ -368,8 +320,7 @@ kittens_device void store_pairs(const Dst& dst, const Src& src, element_coord at
     static_assert(
         std::is_same_v<typename Dst::T, float> && std::is_same_v<typename Src::T, float> && Src::order == layout::row,
         "store_pairs: fp32, from row layout");
-    cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing("store_pairs", where);
+    const auto [w, who] = cpu::begin("store_pairs", where);
     if (at.c + Src::cols > dst.cols())
         cpu::fail(name(who), " stores columns to ", at.c + Src::cols, " of a tensor with ", dst.cols());
     if (reinterpret_cast<uintptr_t>(dst.row(at.b, at.d, at.r) + at.c) % 8 != 0 || dst.stride[2] % 2 != 0)
@@ -379,14 +330,11 @@ kittens_device void store_pairs(const Dst& dst, const Src& src, element_coord at
 // Element i of the vector goes to element `at(i)` of a tensor's first row, or nowhere where that is negative.
 template <global_tensor Dst, register_vec Src, typename At>
 kittens_device void store_elements(const Dst& dst, const Src& src, At at, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing("store_elements", where);
+    const auto [w, who] = cpu::begin("store_elements", where);
     for (int i = 0; i < Src::length; i++) {
         const int to = at(i);
         if (to < 0) continue;
-        if (to >= dst.cols())
-            cpu::fail(cpu::name(who), " addresses column ", to, " of a tensor with ",
-                      cpu::plural(dst.cols(), "column"));
+        cpu::check_column(dst, to, who);
         auto* place = dst.row(0, 0, 0) + to;
         w.machine->note_write(place, sizeof(*place), who, is_exchanged<Dst>);
         *place = from_float<typename Dst::T>(to_float(src.data[i]));
@@ -410,17 +358,13 @@ template <int Rows, int Cols, global_tensor Src> kittens_device void prefetch_ti
 template <int Length, global_tensor Src> kittens_device void prefetch_row(const Src&, element_coord) {}
 template <int Length, global_tensor Src> kittens_device void prefetch_column(const Src&, element_coord) {}
 template <global_tensor Dst, register_vec Src>
-kittens_device void store(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    cpu::check_global(dst, at, w.doing("store", where), true);
+kittens_device void store_vec(const Dst& dst, const Src& src, element_coord at, site where) {
+    const auto [w, who] = cpu::begin("store", where);
+    cpu::check_global(dst, at, who, true);
     const int count = std::clamp(dst.cols() - at.c, 0, Src::length);
     auto* to = dst.row(at.b, at.d, at.r) + at.c;
-    w.machine->note_write(to, count * sizeof(*to), w.doing("store", where), is_exchanged<Dst>);
+    w.machine->note_write(to, count * sizeof(*to), who, is_exchanged<Dst>);
     for (int i = 0; i < count; i++) to[i] = from_float<typename Dst::T>(to_float(src.data[i]));
-}
-template <global_tensor Dst, register_vec Src>
-kittens_device void store(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
-    store(dst, src, element_coord{at.b, at.d, at.r, at.c * Src::length}, where);
 }
 
 }  // namespace kittens
@@ -434,146 +378,83 @@ namespace kittens {
 template <int Warps> struct group {
     static constexpr int threads = Warps * warp_threads;
 
-    template <shared_tile Dst, global_tensor Src>
-    kittens_device static void load(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
-        cpu::warp& w = cpu::begin();
-        cpu::check_global(src, at, w.doing("load", where));
-        cpu::note_read(w, src, at, Dst::rows, Dst::cols, w.doing("load", where));
-        share(w, w.doing("load", where), dst, true, [&](int row, int col) {
-            const bool inside = at.r + row < src.rows() && at.c + col < src.cols();
-            element(dst, row, col) =
-                from_float<typename Dst::T>(inside ? to_float(src.row(at.b, at.d, at.r + row)[at.c + col]) : 0.f);
+    template <typename Dst, global_tensor Src, coordinate At>
+    kittens_device static void load(Dst& dst, const Src& src, At place, site where = kittens_here) {
+        const element_coord at = corner<Dst>(place);
+        const auto [w, who] = cpu::begin("load", where);
+        cpu::check_global(src, at, who, is_sv<Dst>);
+        cpu::note_read(w, src, at, cpu::rows_of<Dst>(), cpu::cols_of<Dst>(), who);
+        share(w, who, dst, true, [&](int row, int col, auto& x) {
+            x = cpu::element_or_zero<typename Dst::T>(src, {at.b, at.d, at.r + row, at.c + col});
         });
     }
-    template <global_tensor Dst, shared_tile Src>
-    kittens_device static void store(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
-        cpu::warp& w = cpu::begin();
-        cpu::check_global(dst, at, w.doing("store", where));
-        share(w, w.doing("store", where), src, false, [&](int row, int col) {
+    template <global_tensor Dst, typename Src, coordinate At>
+    kittens_device static void store(const Dst& dst, const Src& src, At place, site where = kittens_here) {
+        const element_coord at = corner<Src>(place);
+        const auto [w, who] = cpu::begin("store", where);
+        cpu::check_global(dst, at, who, is_sv<Src>);
+        share(w, who, src, false, [&](int row, int col, const auto& x) {
             if (at.r + row >= dst.rows() || at.c + col >= dst.cols()) return;
             auto& to = dst.row(at.b, at.d, at.r + row)[at.c + col];
-            w.machine->note_write(&to, sizeof(to), w.doing("store", where), is_exchanged<Dst>);
-            to = from_float<typename Dst::T>(to_float(element(src, row, col)));
+            w.machine->note_write(&to, sizeof(to), who, is_exchanged<Dst>);
+            to = from_float<typename Dst::T>(to_float(x));
         });
     }
     // Starts a copy, in units of 16 bytes, each thread its share. For the warp that calls it, it is done after
     // copy_commit and copy_wait. Elements past the tensor's end are zero. A gl that names the tile was checked for
     // whole units.
-    template <shared_tile Dst, global_tensor Src>
-    kittens_device static void copy_async(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
+    template <typename Dst, global_tensor Src, coordinate At>
+    kittens_device static void copy_async(Dst& dst, const Src& src, At place, site where = kittens_here) {
         static_assert(std::is_same_v<typename Dst::T, std::remove_const_t<typename Src::T>>,
                       "asynchronous copies do not convert: the tile and the tensor need one element type");
-        static_assert(Src::template has_map<Dst>, "copy_async: name the tile in the gl's type list");
-        constexpr int row_units = Dst::cols * int(sizeof(typename Dst::T)) / 16;
-        static_assert(threads % row_units == 0, "copy_async: the group's threads take whole rows");
+        static_assert(Src::template has_map<Dst>, "copy_async: name the tile or vector in the gl's type list");
+        static_assert(is_sv<Dst> || threads % (cpu::cols_of<Dst>() * int(sizeof(typename Dst::T)) / 16) == 0,
+                      "copy_async: the group's threads take whole rows");
+        const element_coord at = corner<Dst>(place);
         cpu::warp& w = cpu::begin();
         const cpu::action who = cpu::begin_copy(w, src, at, where);
-        own_units<typename Dst::T>(w, Dst::rows, Dst::cols, Dst::chunk_cols, [&](int row, int col, int cols) {
-            cpu::copy_row(w, who, src, {at.b, at.d, at.r + row, at.c + col}, cols, &element(dst, row, col));
-        });
-    }
-    template <shared_vec Dst, global_tensor Src>
-    kittens_device static void copy_async(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
-        static_assert(std::is_same_v<typename Dst::T, std::remove_const_t<typename Src::T>>,
-                      "asynchronous copies do not convert: the vector and the tensor need one element type");
-        static_assert(Src::template has_map<Dst>, "copy_async: name the vector in the gl's type list");
-        cpu::warp& w = cpu::begin();
-        const cpu::action who = cpu::begin_copy(w, src, at, where);
-        own_units<typename Dst::T>(w, 1, Dst::length, Dst::length, [&](int, int col, int cols) {
-            cpu::copy_row(w, who, src, {at.b, at.d, at.r, at.c + col}, cols, dst.data + col);
-        });
-    }
-    template <typename Dst, global_tensor Src>
-    kittens_device static void copy_async(Dst& dst, const Src& src, coord at, site where = kittens_here) {
-        copy_async(dst, src, corner<Dst>(at), where);
-    }
-
-    template <shared_tile Dst, global_tensor Src>
-    kittens_device static void load(Dst& dst, const Src& src, coord at, site where = kittens_here) {
-        load(dst, src, corner<Dst>(at), where);
-    }
-    template <global_tensor Dst, shared_tile Src>
-    kittens_device static void store(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
-        store(dst, src, corner<Src>(at), where);
-    }
-    template <shared_vec Dst, global_tensor Src>
-    kittens_device static void load(Dst& dst, const Src& src, coord at, site where = kittens_here) {
-        const element_coord from = corner<Dst>(at);
-        cpu::warp& w = cpu::begin();
-        cpu::check_global(src, from, w.doing("load", where), true);
-        cpu::note_read(w, src, from, 1, Dst::length, w.doing("load", where));
-        share_vector(w, w.doing("load", where), dst, true, [&](int i, auto& x) {
-            x = from_float<typename Dst::T>(
-                from.c + i < src.cols() ? to_float(src.row(from.b, from.d, from.r)[from.c + i]) : 0.f);
-        });
-    }
-    template <global_tensor Dst, shared_vec Src>
-    kittens_device static void store(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
-        const element_coord to = corner<Src>(at);
-        cpu::warp& w = cpu::begin();
-        cpu::check_global(dst, to, w.doing("store", where), true);
-        share_vector(w, w.doing("store", where), src, false, [&](int i, auto& x) {
-            if (to.c + i >= dst.cols()) return;
-            auto& target = dst.row(to.b, to.d, to.r)[to.c + i];
-            w.machine->note_write(&target, sizeof(target), w.doing("store", where), is_exchanged<Dst>);
-            target = from_float<typename Dst::T>(to_float(x));
+        each_unit(w, dst, [&](int row, int col, int cols, auto& to) {
+            cpu::copy_row(w, who, src, {at.b, at.d, at.r + row, at.c + col}, cols, &to);
         });
     }
 
   private:
-    // f(row, first column, columns) for the runs of neighbouring units that this warp's lanes move, within a chunk.
-    template <typename T, typename F>
-    static void own_units(const cpu::warp& w, int rows, int cols, int chunk_cols, F f) {
-        constexpr int unit = 16 / int(sizeof(T));
-        const int row_units = cols / unit, all = rows * row_units;
+    // f(row, first column, columns, first element) for the runs of neighbouring units that this warp's lanes move,
+    // within a chunk.
+    template <typename Tile, typename F> static void each_unit(const cpu::warp& w, Tile& tile, F f) {
+        using X = std::remove_const_t<Tile>;
+        constexpr int unit = 16 / int(sizeof(typename X::T)), cols = cpu::cols_of<X>(), row_units = cols / unit;
+        constexpr int chunk_cols = cpu::cols_of<X>() / cpu::boxes<X>(), all = cpu::rows_of<X>() * row_units;
         for (int first = w.index % Warps * warp_threads; first < all; first += threads)
             for (int k = first, end = std::min(first + warp_threads, all); k < end;) {
                 const int row = k / row_units, col = k % row_units * unit;
                 const int run = std::min({(end - k) * unit, cols - col, chunk_cols - col % chunk_cols});
-                f(row, col, run);
+                if constexpr (is_sv<X>) f(row, col, run, tile.data[col]);
+                else f(row, col, run, element(tile, row, col));
                 k += run / unit;
             }
     }
     template <typename Tile, typename F>
     static void share(cpu::warp& w, const cpu::action& who, Tile& tile, bool write, F f) {
-        constexpr int unit = 16 / int(sizeof(typename Tile::T)), row_units = Tile::cols / unit;
-        for (int first = w.index % Warps * warp_threads; first < Tile::rows * row_units; first += threads)
-            for (int k = first; k < std::min(first + warp_threads, Tile::rows * row_units); k++) {
-                const int row = k / row_units, col = k % row_units * unit;
-                cpu::access_shared(w, who, &element(tile, row, col), write, {16});
-                for (int i = 0; i < unit; i++) f(row, col + i);
-            }
-    }
-    template <typename Vec, typename F>
-    static void share_vector(cpu::warp& w, const cpu::action& who, Vec& vec, bool write, F f) {
-        for (int first = w.index % Warps * warp_threads; first < Vec::length; first += threads) {
-            const int end = std::min(first + warp_threads, Vec::length);
-            cpu::access_shared(w, who, vec.data + first, write, {(end - first) * sizeof(typename Vec::T)});
-            for (int i = first; i < end; i++) f(i, vec.data[i]);
-        }
+        each_unit(w, tile, [&](int row, int col, int cols, auto& from) {
+            cpu::access_shared(w, who, &from, write, {cols * sizeof(from)});
+            for (int i = 0; i < cols; i++) f(row, col + i, (&from)[i]);
+        });
     }
 };
 
 namespace warpgroup {
 
-template <register_tile Dst, shared_tile Src>
-kittens_device void load(Dst& dst, const Src& src, site where = kittens_here) {
-    load_tile<warpgroup_rows>(dst, src, where);
-}
-template <shared_tile Dst, register_tile Src>
-kittens_device void store(Dst& dst, const Src& src, site where = kittens_here) {
-    store_tile<warpgroup_rows>(dst, src, where);
-}
 // A tile of 64 rows of which each warp takes 8 of the upper half, as its upper 8 rows, and 8 of the lower.
 template <typename T, int C, shared_tile Tile>
 void access_halves(const char* op, const rt<T, 16, C>& part, const Tile& tile, bool store, site where) {
     static_assert(sizeof(typename Tile::T) == 2 && Tile::rows == 64 && Tile::cols == C,
                   "halves: 16-bit elements of one type, a shared tile of 64 rows and as many columns");
-    cpu::warp& w = cpu::begin();
+    const auto [w, who] = cpu::begin(op, where);
     part.touch(!store, op, &where);
     const auto* bytes = reinterpret_cast<const unsigned char*>(tile.data);
     for (int half = 0; half < 2; half++)
-        cpu::access_shared(w, w.doing(op, where), bytes + (32 * half + 8 * warp_in_group()) * Tile::chunk_bytes, store,
+        cpu::access_shared(w, who, bytes + (32 * half + 8 * warp_in_group()) * Tile::chunk_bytes, store,
                            {size_t(8 * Tile::chunk_bytes), size_t(Tile::chunks), size_t(Tile::chunk_stride)});
 }
 template <typename T, int C, shared_tile Src>
@@ -597,10 +478,9 @@ template <shared_vec Dst, register_vec Src>
 kittens_device void store(Dst& dst, const Src& src, site where = kittens_here) {
     static_assert(Dst::length == 4 * Src::length,
                   "store: the shared vector has four times the register vector's length");
-    cpu::warp& w = cpu::begin();
+    const auto [w, who] = cpu::begin("store", where);
     for (int i = 0; i < Src::length / 16; i++)
-        cpu::access_shared(w, w.doing("store", where), dst.data + warpgroup_rows::base(i), true,
-                           {16 * sizeof(typename Dst::T)});
+        cpu::access_shared(w, who, dst.data + warpgroup_rows::base(i), true, {16 * sizeof(typename Dst::T)});
     for (int i = 0; i < Src::length; i++)
         dst.data[warpgroup_rows::base(i / 16) + i % 16] = from_float<typename Dst::T>(to_float(src.data[i]));
 }
@@ -608,8 +488,8 @@ kittens_device void store(Dst& dst, const Src& src, site where = kittens_here) {
 template <register_vec Dst, shared_vec Src>
 kittens_device void load(Dst& dst, const Src& src, site where = kittens_here) {
     static_assert(Src::length == 4 * Dst::length, "load: at warpgroup scope a warp holds a quarter of the vector");
-    cpu::warp& w = cpu::begin();
-    cpu::access_shared(w, w.doing("load", where), src.data + warpgroup_rows::base(0), false,
+    const auto [w, who] = cpu::begin("load", where);
+    cpu::access_shared(w, who, src.data + warpgroup_rows::base(0), false,
                        {16 * sizeof(typename Src::T), size_t(Dst::length / 16), 64 * sizeof(typename Src::T)});
     for (int i = 0; i < Dst::length; i++)
         dst.data[i] = from_float<typename Dst::T>(to_float(src.data[warpgroup_rows::base(i / 16) + i % 16]));
@@ -620,31 +500,14 @@ kittens_device void load_transposed(rt<T, R, C>& dst, const Src& src, site where
     static_assert(sizeof(T) == 2 && std::is_same_v<T, typename Src::T>, "load_transposed: 16-bit elements of one type");
     static_assert(Src::cols == 4 * R && Src::rows == C,
                   "load_transposed: the register tile has a quarter of the shared tile's columns, as rows");
-    cpu::warp& w = cpu::begin();
+    const auto [w, who] = cpu::begin("load_transposed", where);
     dst.touch(true, "load_transposed", &where);
     for (int i = 0; i < R / 16; i++)
-        cpu::access_shared(w, w.doing("load_transposed", where), &element(src, 0, warpgroup_rows::base(i)), false,
+        cpu::access_shared(w, who, &element(src, 0, warpgroup_rows::base(i)), false,
                            {16 * sizeof(T), size_t(Src::rows), size_t(Src::chunk_bytes)});
     for (int row = 0; row < R; row++)
         for (int col = 0; col < C; col++)
             dst.data[row][col] = element(src, col, warpgroup_rows::base(row / 16) + row % 16);
-}
-template <register_tile Dst, global_tensor Src>
-kittens_device void load(Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
-    load_tile<warpgroup_rows>(dst, src, at, where);
-}
-template <global_tensor Dst, register_tile Src>
-kittens_device void store(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
-    store_tile<warpgroup_rows>(dst, src, at, where);
-}
-
-template <register_tile Dst, global_tensor Src>
-kittens_device void load_packed(Dst& dst, const Src& src, coord at, site where = kittens_here) {
-    load_packed_tile<warpgroup_rows>(dst, src, at, where);
-}
-template <global_tensor Dst, register_tile Src>
-kittens_device void store_packed(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
-    store_packed_tile<warpgroup_rows>(dst, src, at, false, "store_packed", where);
 }
 
 }  // namespace warpgroup

@@ -1,10 +1,4 @@
 // cpu: matrix multiplies, by a warp (at once) and by a warpgroup (asynchronous: it reads and adds late).
-//
-// mma_AB   D += A B        A rows x K, B K x cols
-// mma_ABt  D += A B^T                  B cols x K
-// mma_AtB  D += A^T B      A K x rows
-// mma_AtBt D += A^T B^T
-// mm_*     the same without the old D.
 #pragma once
 
 #include "kittens/target/cpu/runtime/multiply.cuh"
@@ -67,7 +61,7 @@ void multiply_tiles(D& d, const A& a, const B& b, bool accumulate, int quarter) 
 
 // --- warp -----------------------------------------------------------------------------------------------------
 template <bool TransA, bool TransB, register_tile Acc, register_tile A, register_tile B>
-kittens_device void mma_warp(Acc& d, const A& a, const B& b, bool accumulate, const char* op, site where) {
+kittens_device void multiply(Acc& d, const A& a, const B& b, bool accumulate, const char* op, site where) {
     using T = typename A::T;
     constexpr int m = TransA ? A::cols : A::rows, k = TransA ? A::rows : A::cols, n = TransB ? B::rows : B::cols;
     static_assert(std::is_same_v<typename Acc::T, float> && Acc::order == layout::row,
@@ -85,19 +79,15 @@ kittens_device void mma_warp(Acc& d, const A& a, const B& b, bool accumulate, co
 }
 
 // B, or A and B, in shared memory.
-template <typename X>
-concept matrix_operand = is_rt<X> || is_st<X>;
-
 template <bool TransA, bool TransB, register_tile Acc, typename A, shared_tile B>
-kittens_device void mma_warp(Acc& d, const A& a, const B& b, bool accumulate, const char* op, site where) {
+kittens_device void multiply(Acc& d, const A& a, const B& b, bool accumulate, const char* op, site where) {
     using T = typename B::T;
     constexpr int m = TransA ? A::cols : A::rows, k = TransA ? A::rows : A::cols, n = TransB ? B::rows : B::cols;
     static_assert(std::is_same_v<typename Acc::T, float> && Acc::order == layout::row,
                   "mma: the accumulator is fp32 in row layout");
     static_assert(sizeof(T) == 2 && std::is_same_v<T, typename A::T>, "mma: A and B must both be bf16 or both fp16");
     static_assert(Acc::rows == m && Acc::cols == n && (TransB ? B::cols : B::rows) == k, "mma: shapes do not match");
-    cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing(op, where);
+    const auto [w, who] = cpu::begin(op, where);
     d.touch(true, op, &where);
     if constexpr (is_rt<A>) {
         static_assert(A::order == layout::row && !TransA,
@@ -108,43 +98,6 @@ kittens_device void mma_warp(Acc& d, const A& a, const B& b, bool accumulate, co
     }
     cpu::access_shared(w, who, b.data, false, cpu::whole(b));
     cpu::multiply_tiles<TransA, TransB>(d, a, b, accumulate, -1);
-}
-
-template <register_tile D> kittens_device void clear(D& d) {
-    each([](int, int, auto& x) { x = from_float<typename D::T>(0.f); }, d);
-}
-
-template <register_tile D, typename A, matrix_operand B> kittens_device void mma_AB(D& d, const A& a, const B& b,
-                                                                                    site where = kittens_here) {
-    mma_warp<false, false>(d, a, b, true, "mma_AB", where);
-}
-template <register_tile D, typename A, matrix_operand B> kittens_device void mma_ABt(D& d, const A& a, const B& b,
-                                                                                     site where = kittens_here) {
-    mma_warp<false, true>(d, a, b, true, "mma_ABt", where);
-}
-template <register_tile D, typename A, matrix_operand B> kittens_device void mma_AtB(D& d, const A& a, const B& b,
-                                                                                     site where = kittens_here) {
-    mma_warp<true, false>(d, a, b, true, "mma_AtB", where);
-}
-template <register_tile D, typename A, matrix_operand B> kittens_device void mma_AtBt(D& d, const A& a, const B& b,
-                                                                                      site where = kittens_here) {
-    mma_warp<true, true>(d, a, b, true, "mma_AtBt", where);
-}
-template <register_tile D, typename A, matrix_operand B> kittens_device void mm_AB(D& d, const A& a, const B& b,
-                                                                                   site where = kittens_here) {
-    mma_warp<false, false>(d, a, b, false, "mm_AB", where);
-}
-template <register_tile D, typename A, matrix_operand B> kittens_device void mm_ABt(D& d, const A& a, const B& b,
-                                                                                    site where = kittens_here) {
-    mma_warp<false, true>(d, a, b, false, "mm_ABt", where);
-}
-template <register_tile D, typename A, matrix_operand B> kittens_device void mm_AtB(D& d, const A& a, const B& b,
-                                                                                    site where = kittens_here) {
-    mma_warp<true, false>(d, a, b, false, "mm_AtB", where);
-}
-template <register_tile D, typename A, matrix_operand B> kittens_device void mm_AtBt(D& d, const A& a, const B& b,
-                                                                                     site where = kittens_here) {
-    mma_warp<true, true>(d, a, b, false, "mm_AtBt", where);
 }
 
 // --- warpgroup ------------------------------------------------------------------------------------------------
@@ -169,8 +122,7 @@ kittens_device void issue(D& d, const A& a, const B& b, int accumulate, const ch
     static_assert(m % 64 == 0, "mma: a warpgroup's A has a multiple of 64 rows");
     static_assert(n <= 256, "wgmma: the accumulator's width must be a multiple of 16, at most 256; split the tile");
     static_assert(!(a_in_registers && TransA), "mma: A in registers cannot be transposed; use swap_layout");
-    cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing(op, where);
+    const auto [w, who] = cpu::begin(op, where);
     const cpu::tick when = cpu::next_multiply(w, who);
     const auto claim = [&](const void* data, size_t bytes, bool write) {
         const auto* low = static_cast<const unsigned char*>(data);
@@ -196,51 +148,6 @@ kittens_device void issue(D& d, const A& a, const B& b, int accumulate, const ch
                                  m.accumulate != 0, m.quarter);
                          },
                          &d, &a, &b, accumulate, w.index % warpgroup_warps, when});
-}
-
-// Issued by all four warps of a warpgroup; D's registers, A and B may not be touched until mma_wait. A is a shared tile
-// of 64 h rows, or a register tile of 16 h rows a warp; accumulate = 0 drops the old D (what mm_* does).
-template <register_tile D, typename A, shared_tile B> kittens_device void mma_AB(D& d, const A& a, const B& b,
-                                                                                 int accumulate = 1,
-                                                                                 site where = kittens_here) {
-    issue<false, false>(d, a, b, accumulate, "mma_AB", where);
-}
-template <register_tile D, typename A, shared_tile B> kittens_device void mma_ABt(D& d, const A& a, const B& b,
-                                                                                  int accumulate = 1,
-                                                                                  site where = kittens_here) {
-    issue<false, true>(d, a, b, accumulate, "mma_ABt", where);
-}
-template <register_tile D, typename A, shared_tile B> kittens_device void mma_AtB(D& d, const A& a, const B& b,
-                                                                                  int accumulate = 1,
-                                                                                  site where = kittens_here) {
-    issue<true, false>(d, a, b, accumulate, "mma_AtB", where);
-}
-template <register_tile D, typename A, shared_tile B> kittens_device void mma_AtBt(D& d, const A& a, const B& b,
-                                                                                   int accumulate = 1,
-                                                                                   site where = kittens_here) {
-    issue<true, true>(d, a, b, accumulate, "mma_AtBt", where);
-}
-template <register_tile D, typename A, shared_tile B> kittens_device void mm_AB(D& d, const A& a, const B& b,
-                                                                                site where = kittens_here) {
-    issue<false, false>(d, a, b, 0, "mm_AB", where);
-}
-template <register_tile D, typename A, shared_tile B> kittens_device void mm_ABt(D& d, const A& a, const B& b,
-                                                                                 site where = kittens_here) {
-    issue<false, true>(d, a, b, 0, "mm_ABt", where);
-}
-template <register_tile D, typename A, shared_tile B> kittens_device void mm_AtB(D& d, const A& a, const B& b,
-                                                                                 site where = kittens_here) {
-    issue<true, false>(d, a, b, 0, "mm_AtB", where);
-}
-template <register_tile D, typename A, shared_tile B> kittens_device void mm_AtBt(D& d, const A& a, const B& b,
-                                                                                  site where = kittens_here) {
-    issue<true, true>(d, a, b, 0, "mm_AtBt", where);
-}
-
-// D -= A B.
-template <register_tile D, typename A, shared_tile B> kittens_device void mma_subtract_AB(D& d, const A& a, const B& b,
-                                                                                          site where = kittens_here) {
-    issue<false, false, -1>(d, a, b, 1, "mma_subtract_AB", where);
 }
 
 // Waits until at most Pending of this warpgroup's multiplies are in flight. Name the accumulators that are read next.

@@ -13,14 +13,11 @@ kittens_device void load_from(Dst& dst, const Src& src, int rank, site where = k
     static_assert(std::is_same_v<typename Src::T, float> && std::is_same_v<typename Dst::T, float> &&
                       Dst::order == layout::row && Src::rows == Dst::rows && Src::cols == Dst::cols,
                   "load_from: fp32 tiles of one shape, in row layout");
-    cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing("load_from", where);
-    const int blocks = w.machine->dimensions().cluster_blocks;
-    if (rank < 0 || rank >= blocks) cpu::fail(cpu::name(who), " names block ", rank, " of a cluster of ", blocks);
+    const auto [w, who] = cpu::begin("load_from", where);
     size_t offset;
     if (&w.machine->locate(src.data, offset, who) != w.home)
         cpu::fail(cpu::name(who), " names another block's memory: the tile is this block's, and `rank` says whose");
-    cpu::block& there = w.machine->at_rank(w, rank);
+    cpu::block& there = w.machine->at_rank(w, rank, who);
     if (&there != w.home) cpu::note_inbound(there, w.id, w.now, who, "read its shared memory");
     dst.touch(true, "load_from", &where);
     const auto& tile = *reinterpret_cast<const Src*>(there.memory.bytes() + offset);

@@ -13,8 +13,7 @@ struct claimed {
 // Claims the next number of a counter in global memory that held 0 at the launch: 0, 1, ... each once in the whole
 // grid. There are `numbers`; what comes after them means that there are no more.
 kittens_device claimed claim(int* counter, int numbers, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing("claim", where);
+    const auto [w, who] = cpu::begin("claim", where);
     w.machine->check_write(w, who);
     w.machine->let_others_run(w, who);
     w.machine->note_write(counter, sizeof(int), who, false, true);
@@ -22,13 +21,12 @@ kittens_device claimed claim(int* counter, int numbers, site where = kittens_her
 }
 // Waits for it. Each claim is asked once.
 kittens_device int number_of(claimed c, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    return w.machine->claimed_numbers()->number_of(c.place, w.doing("number_of", where));
+    const auto [w, who] = cpu::begin("number_of", where);
+    return w.machine->claimed_numbers()->number_of(c.place, who);
 }
 // For the launches that follow on the same stream; by one warp of one block.
 kittens_device void clear_counter(int* counter, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing("clear_counter", where);
+    const auto [w, who] = cpu::begin("clear_counter", where);
     w.machine->note_write(counter, sizeof(int), who);
     if (w.machine->claimed_numbers() != nullptr) w.machine->claimed_numbers()->clear(counter, who);
     *counter = 0;
@@ -38,13 +36,13 @@ inline void clear_counter_on(void* /*stream*/, int* counter, int count = 1) { st
 
 // A number in shared memory, the same in every lane.
 kittens_device void store_number(int& to, int number, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    cpu::access_shared(w, w.doing("store_number", where), &to, true, {sizeof(int)});
+    const auto [w, who] = cpu::begin("store_number", where);
+    cpu::access_shared(w, who, &to, true, {sizeof(int)});
     to = number;
 }
 kittens_device int load_number(const int& from, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    cpu::access_shared(w, w.doing("load_number", where), &from, false, {sizeof(int)});
+    const auto [w, who] = cpu::begin("load_number", where);
+    cpu::access_shared(w, who, &from, false, {sizeof(int)});
     return from;
 }
 

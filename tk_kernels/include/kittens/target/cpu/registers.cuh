@@ -3,35 +3,17 @@
 #pragma once
 
 #include "kittens/target/cpu/runtime/operations.cuh"
-#include "kittens/types/layout.cuh"
+#include "kittens/types/registers.cuh"
 
 namespace kittens {
 
-template <typename T_, int Length, vec_layout Layout = vec_layout::naive>
-struct rv {
-    using T = T_;
-    static constexpr int length = Length;
-    static constexpr vec_layout spread = Layout;
-    static_assert(Length % base_tile == 0, "rv: length must be a multiple of 16");
-
+template <typename T, int Length, vec_layout Layout> struct rv : vec_shape<T, Length, Layout> {
     T data[Length];
 
     rv() { std::memset(static_cast<void*>(data), 0xff, sizeof(data)); }
 };
 
-template <typename T_, int Rows, int Cols, layout Layout = layout::row>
-struct rt {
-    using T = T_;
-    static constexpr int rows = Rows;
-    static constexpr int cols = Cols;
-    static constexpr layout order = Layout;
-    static_assert(Rows % base_tile == 0 && Cols % base_tile == 0, "rt: rows and cols must be multiples of 16");
-    static constexpr int height = Rows / base_tile;
-    static constexpr int width = Cols / base_tile;
-
-    using col_vec = rv<T, Rows, Layout == layout::row ? vec_layout::ortho : vec_layout::align>;
-    using row_vec = rv<T, Cols, Layout == layout::row ? vec_layout::align : vec_layout::ortho>;
-
+template <typename T, int Rows, int Cols, layout Layout> struct rt : tile_shape<T, Rows, Cols, Layout> {
     alignas(64) T data[Rows][Cols];
 
     rt() { std::memset(static_cast<void*>(data), 0xff, sizeof(data)); }
@@ -52,25 +34,20 @@ struct rt {
     }
 };
 
-template <typename X> inline constexpr bool is_rt = false;
-template <typename T, int R, int C, layout L> inline constexpr bool is_rt<rt<T, R, C, L>> = true;
-template <typename X> inline constexpr bool is_rv = false;
-template <typename T, int N, vec_layout L> inline constexpr bool is_rv<rv<T, N, L>> = true;
-template <typename X>
-concept register_tile = is_rt<std::remove_const_t<X>>;
-template <typename X>
-concept register_vec = is_rv<std::remove_const_t<X>>;
-
-// f(row, col, element of the first tile, of the second, ...) for every element; tiles of one shape and layout. The
-// first may be changed, the others are read.
+// For every element, as an operation of this name. The first tile may be changed, the others are read.
+template <typename F, register_tile Tile, register_tile... Tiles>
+kittens_device void each_as(const char* op, F f, Tile& tile, Tiles&... tiles) {
+    tile.touch(!std::is_const_v<Tile>, op);
+    (tiles.touch(false, op), ...);
+    for (int row = 0; row < Tile::rows; row++)
+        for (int col = 0; col < Tile::cols; col++) f(row, col, tile.data[row][col], tiles.data[row][col]...);
+}
+// f(row, col, element of the first tile, of the second, ...) for every element; tiles of one shape and layout.
 template <typename F, register_tile Tile, register_tile... Tiles>
 kittens_device void each(F f, Tile& tile, Tiles&... tiles) {
     static_assert(((Tiles::rows == Tile::rows && Tiles::cols == Tile::cols && Tiles::order == Tile::order) && ...),
                   "the tiles of one operation must have one shape and layout; use swap_layout or a sub-tile");
-    tile.touch(!std::is_const_v<Tile>, "an element-wise operation");
-    (tiles.touch(false, "an element-wise operation"), ...);
-    for (int row = 0; row < Tile::rows; row++)
-        for (int col = 0; col < Tile::cols; col++) f(row, col, tile.data[row][col], tiles.data[row][col]...);
+    each_as("an element-wise operation", f, tile, tiles...);
 }
 
 // f(index, element of the first vector, of the second, ...); vectors of one length and spread.
@@ -188,9 +165,7 @@ template <typename T, int R, int C, layout L>
 kittens_device void transpose_layout(rt<T, C, R, L == layout::row ? layout::col : layout::row>& dst,
                                      const rt<T, R, C, L>& src) {
     dst.touch(true, "transpose_layout");
-    src.touch(false, "transpose_layout");
-    for (int r = 0; r < R; r++)
-        for (int c = 0; c < C; c++) dst.data[c][r] = src.data[r][c];
+    each_as("transpose_layout", [&](int r, int c, T x) { dst.data[c][r] = x; }, src);
 }
 
 // dst[i] = src[0] + ... + src[i], in fp32.
@@ -210,20 +185,16 @@ template <register_vec Vec> kittens_device float value_at(const Vec& vec, int i)
 template <typename T, int C> kittens_device void rotate_rows(rt<T, 16, C>& dst, const rt<T, 16, C>& src, int by) {
     static_assert(sizeof(T) == 2, "rotate_rows: 16-bit elements; convert first");
     if (by < 0) cpu::fail("rotate_rows: got ", by, ", needs a number of rows from 0 on");
-    dst.touch(true, "rotate_rows");
     const rt<T, 16, C> before = src;
-    for (int r = 0; r < 16; r++)
-        for (int c = 0; c < C; c++) dst.data[r][c] = before.data[(r + by) % 16][c];
+    each_as("rotate_rows", [&](int r, int c, T& d) { d = before.data[(r + by) % 16][c]; }, dst);
 }
 template <int By, typename T, int C> kittens_device void rotate_rows(rt<T, 16, C>& dst, const rt<T, 16, C>& src) {
     rotate_rows(dst, src, By);
 }
 template <int By, typename T, int R> kittens_device void rotate_cols(rt<T, R, 16>& dst, const rt<T, R, 16>& src) {
     static_assert(sizeof(T) == 2, "rotate_cols: 16-bit elements; convert first");
-    dst.touch(true, "rotate_cols");
     const rt<T, R, 16> before = src;
-    for (int r = 0; r < R; r++)
-        for (int c = 0; c < 16; c++) dst.data[r][c] = before.data[r][(c + By) % 16];
+    each_as("rotate_cols", [&](int r, int c, T& d) { d = before.data[r][(c + By) % 16]; }, dst);
 }
 
 // dst = a b of 16-bit tiles; the product is rounded once.
@@ -245,40 +216,29 @@ template <typename T, int R, int C, layout L>
 kittens_device void transpose(rt<T, C, R, L>& dst, const rt<T, R, C, L>& src) {
     static_assert(sizeof(T) == 2, "transpose: 16-bit elements; convert first");
     dst.touch(true, "transpose");
-    src.touch(false, "transpose");
-    for (int r = 0; r < R; r++)
-        for (int c = 0; c < C; c++) dst.data[c][r] = src.data[r][c];
+    each_as("transpose", [&](int r, int c, T x) { dst.data[c][r] = x; }, src);
 }
 
 // Part (r, c) of a tile, in units of the part.
+template <register_tile Part, register_tile Tile> void check_part(const char* op, int r, int c) {
+    constexpr int down = Tile::rows / Part::rows, across = Tile::cols / Part::cols;
+    static_assert(Tile::rows % Part::rows == 0 && Tile::cols % Part::cols == 0,
+                  "part, place: the tile must be a whole number of parts");
+    if (r < 0 || c < 0 || r >= down || c >= across)
+        cpu::fail(op, ": got (", r, ", ", c, ") of a tile with ", down, " x ", across, " parts");
+}
 template <typename T, int R, int C, int PR, int PC, layout L>
 kittens_device void part(rt<T, PR, PC, L>& dst, const rt<T, R, C, L>& src, int r, int c) {
-    static_assert(R % PR == 0 && C % PC == 0, "part: the tile must be a whole number of parts");
-    dst.touch(true, "part");
+    check_part<rt<T, PR, PC, L>, rt<T, R, C, L>>("part", r, c);
     src.touch(false, "part");
-    if (r < 0 || c < 0 || r >= R / PR || c >= C / PC)
-        cpu::fail("part: got (", r, ", ", c, ") of a tile with ", R / PR, " x ", C / PC, " parts");
-    for (int i = 0; i < PR; i++)
-        for (int j = 0; j < PC; j++) dst.data[i][j] = src.data[r * PR + i][c * PC + j];
+    each_as("part", [&](int i, int j, T& d) { d = src.data[r * PR + i][c * PC + j]; }, dst);
 }
-
 // The reverse: dst's part (r, c) = src.
 template <typename T, int R, int C, int PR, int PC, layout L>
 kittens_device void place(rt<T, R, C, L>& dst, const rt<T, PR, PC, L>& src, int r, int c) {
-    static_assert(R % PR == 0 && C % PC == 0, "place: the tile must be a whole number of parts");
+    check_part<rt<T, PR, PC, L>, rt<T, R, C, L>>("place", r, c);
     dst.touch(true, "place");
-    src.touch(false, "place");
-    if (r < 0 || c < 0 || r >= R / PR || c >= C / PC)
-        cpu::fail("place: got (", r, ", ", c, ") of a tile with ", R / PR, " x ", C / PC, " parts");
-    for (int i = 0; i < PR; i++)
-        for (int j = 0; j < PC; j++) dst.data[r * PR + i][c * PC + j] = src.data[i][j];
+    each_as("place", [&](int i, int j, T x) { dst.data[r * PR + i][c * PC + j] = x; }, src);
 }
-
-template <int R, int C, layout L = layout::row> using rt_fl = rt<float, R, C, L>;
-template <int R, int C, layout L = layout::row> using rt_bf = rt<bf16, R, C, L>;
-template <int R, int C, layout L = layout::row> using rt_hf = rt<half, R, C, L>;
-template <int N, vec_layout L = vec_layout::naive> using rv_fl = rv<float, N, L>;
-template <int N, vec_layout L = vec_layout::naive> using rv_bf = rv<bf16, N, L>;
-template <int N, vec_layout L = vec_layout::naive> using rv_hf = rv<half, N, L>;
 
 }  // namespace kittens

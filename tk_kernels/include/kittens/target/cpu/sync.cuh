@@ -150,8 +150,7 @@ inline void fence_semaphores(warp& w) {
 // Sets up `count` semaphores in a row, each for `arrivals` a phase. By one warp, which then calls fence_init(); a
 // barrier makes them known to the others.
 kittens_device void init(semaphore* s, int count, int arrivals, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing("init", where);
+    const auto [w, who] = cpu::begin("init", where);
     if (arrivals < 1) cpu::fail(cpu::name(who), " expects ", arrivals, " arrivals: a phase needs at least one");
     for (int i = 0; i < count; i++) cpu::make_semaphore(w, s[i], arrivals, who);
 }
@@ -159,21 +158,17 @@ kittens_device void init(semaphore& s, int arrivals, site where = kittens_here) 
 
 // One arrival by the calling warp (after all of its lanes got here).
 kittens_device void arrive(semaphore& s, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing("arrive", where);
+    const auto [w, who] = cpu::begin("arrive", where);
     w.machine->arrive(cpu::use(w, s, who, false), w.before, who);
     cpu::next_tick(w);
 }
 
 // One arrival at the same semaphore of block `rank` of the cluster; at another block's it takes effect late.
 kittens_device void arrive_at(semaphore& s, int rank, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing("arrive_at", where);
-    const int blocks = w.machine->dimensions().cluster_blocks;
-    if (rank < 0 || rank >= blocks) cpu::fail(cpu::name(who), " names block ", rank, " of a cluster of ", blocks);
+    const auto [w, who] = cpu::begin("arrive_at", where);
     size_t offset;
     w.machine->locate(&s, offset, who);
-    cpu::block& target = w.machine->at_rank(w, rank);
+    cpu::block& target = w.machine->at_rank(w, rank, who);
     auto& there = *reinterpret_cast<semaphore*>(target.memory.bytes() + offset);
     cpu::semaphore_state& state = cpu::use(w, there, who, rank != w.home->rank);
     if (&target == w.home) {
@@ -187,8 +182,7 @@ kittens_device void arrive_at(semaphore& s, int rank, site where = kittens_here)
 
 // One arrival that also announces bytes to come in this phase.
 kittens_device void expect_bytes(semaphore& s, int bytes, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing("expect_bytes", where);
+    const auto [w, who] = cpu::begin("expect_bytes", where);
     if (bytes < 0 || bytes >= 1 << 20)
         cpu::fail(cpu::name(who), " announces ", bytes, " bytes: a semaphore counts from 0 to 1048575");
     cpu::semaphore_state& state = cpu::use(w, s, who, false);
@@ -196,25 +190,8 @@ kittens_device void expect_bytes(semaphore& s, int bytes, site where = kittens_h
     cpu::next_tick(w);
 }
 
-kittens_device bool test(semaphore& s, int parity, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing("test", where);
-    cpu::semaphore_state& state = cpu::use(w, s, who, false);
-    if (int(state.completed & 1) != parity) {
-        w.idle_tests = 0;
-        cpu::wait_phase(w, state, parity, who);
-        return true;
-    }
-    if (!w.machine->anyone_ready() && !w.machine->anything_in_flight() && ++w.idle_tests > 1000)
-        cpu::fail("deadlock: ", cpu::name(who), " tests ", w.machine->describe(state),
-                  " for ever: nothing else can run that completes phase ", state.completed);
-    w.machine->give_way(w);
-    return false;
-}
-
 kittens_device void wait(semaphore& s, int parity, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing("wait", where);
+    const auto [w, who] = cpu::begin("wait", where);
     if (parity != 0 && parity != 1)
         cpu::fail(cpu::name(who), " waits for parity ", parity, ": a phase has parity 0 or 1");
     cpu::wait_phase(w, cpu::use(w, s, who, false), parity, who);
@@ -224,38 +201,34 @@ kittens_device void wait(semaphore& s, int parity, site where = kittens_here) {
 kittens_device void sync_warp() {}
 
 kittens_device void sync_block(site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    cpu::come(w, w.home->barriers[0], w.machine->dimensions().warps, true, "the block's barrier",
-              w.doing("sync_block", where));
+    const auto [w, who] = cpu::begin("sync_block", where);
+    cpu::come(w, w.home->barriers[0], w.machine->dimensions().warps, true, "the block's barrier", who);
 }
 kittens_device void sync_cluster(site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
+    const auto [w, who] = cpu::begin("sync_cluster", where);
     const auto& shape = w.machine->dimensions();
-    cpu::come(w, w.machine->cluster_barrier(w), shape.warps * shape.cluster_blocks, true, "the cluster's barrier",
-              w.doing("sync_cluster", where));
+    cpu::come(w, w.machine->cluster_barrier(w), shape.warps * shape.cluster_blocks, true, "the cluster's barrier", who);
 }
 // Makes the semaphores that this warp has set up visible to asynchronous loads and to the cluster.
 kittens_device void fence_init(site = kittens_here) { cpu::fence_semaphores(cpu::begin()); }
 // fence_init() and a barrier, for every warp of the block or cluster.
 template <int ClusterBlocks = 1> kittens_device void sync_start(site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
+    const auto [w, who] = cpu::begin("sync_start", where);
     if (ClusterBlocks != w.machine->dimensions().cluster_blocks)
-        cpu::fail(cpu::name(w.doing("sync_start", where)), " is for clusters of ", ClusterBlocks,
-                  ", but the launch has clusters of ", w.machine->dimensions().cluster_blocks);
+        cpu::fail(cpu::name(who), " is for clusters of ", ClusterBlocks, ", but the launch has clusters of ",
+                  w.machine->dimensions().cluster_blocks);
     cpu::fence_semaphores(w);
     if constexpr (ClusterBlocks > 1) sync_cluster(where);
     else sync_block(where);
 }
 // Barrier number id (1 .. 15) among `warps` warps.
 kittens_device void sync_named(int id, int warps, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing("sync_named", where);
+    const auto [w, who] = cpu::begin("sync_named", where);
     cpu::check_named(w, id, warps, who);
     cpu::come(w, w.home->barriers[id], warps, true, cpu::text("barrier ", id), who);
 }
 kittens_device void arrive_named(int id, int warps, site where = kittens_here) {
-    cpu::warp& w = cpu::begin();
-    const cpu::action who = w.doing("arrive_named", where);
+    const auto [w, who] = cpu::begin("arrive_named", where);
     cpu::check_named(w, id, warps, who);
     cpu::come(w, w.home->barriers[id], warps, false, cpu::text("barrier ", id), who);
 }

@@ -1,7 +1,7 @@
 // GPU targets: shared memory of a block, and launch.
 #pragma once
 
-#include "kittens/target/dependent.cuh"
+#include "kittens/target/launch_shape.cuh"
 #include "kittens/target/gpu/registers.cuh"
 
 namespace kittens {
@@ -18,21 +18,6 @@ struct shared_allocator {
         return result;
     }
 };
-
-// Blocks, threads a block (the kernel's own), bytes of dynamic shared memory; blocks a cluster where the kernel leaves
-// them to the launch (its cluster_blocks is any_cluster).
-struct launch_shape {
-    int blocks;
-    int shared_bytes;
-    bool claims = false;  // its blocks claim from a counter: the cpu target lets them run side by side
-    int cluster_blocks = 1;
-    bool first = false;     // of its operator, this time: it does not start early, whatever the kernel says
-    bool resident = false;  // all of its blocks are there at once: launch_resident says so
-};
-constexpr int any_cluster = 0;
-template <typename Kernel> constexpr int cluster_of(const launch_shape& shape) {
-    return Kernel::cluster_blocks == any_cluster ? shape.cluster_blocks : Kernel::cluster_blocks;
-}
 
 #ifdef KITTENS_SLOWED_PERCENT
 // A build that is slower by a known share, to try comparisons of runs on: each warp stays that much longer than it

@@ -5,13 +5,8 @@
 
 namespace kittens {
 
-// Rows x Cols elements of which each lane holds runs of Run neighbours in a row, so that 16 bytes move at a time: run u
-// of lane l is the (32 u + l)-th of the rows' runs, one row after the other.
-template <typename T_, int Rows, int Cols, int Run = 8> struct rl {
-    using T = T_;
-    static constexpr int rows = Rows, cols = Cols, run = Run;
-    static_assert(Run == 4 || Run == 8, "rl: a run has 4 or 8 elements");
-    static_assert(Cols % Run == 0, "rl: cols must be a whole number of runs");
+// Run u of lane l is the (32 u + l)-th of the rows' runs, one row after the other: 16 bytes move at a time.
+template <typename T, int Rows, int Cols, int Run> struct rl : lines_shape<T, Rows, Cols, Run> {
     static constexpr int row_runs = Cols / Run, runs = Rows * row_runs, held = (runs + 31) / 32;
 
     alignas(16) T data[held][Run];
@@ -20,11 +15,6 @@ template <typename T_, int Rows, int Cols, int Run = 8> struct rl {
     kittens_device static int col(int u) { return (32 * u + lane()) % row_runs * Run; }
     kittens_device static bool holds(int u) { return runs % 32 == 0 || 32 * u + lane() < runs; }
 };
-
-template <typename X> inline constexpr bool is_rl = false;
-template <typename T, int R, int C, int Run> inline constexpr bool is_rl<rl<T, R, C, Run>> = true;
-template <typename X>
-concept register_lines = is_rl<std::remove_const_t<X>>;
 
 // f(row, first column of the first lines, its run, the run of the second, ...) for every run, as pointers; lines with
 // equally many runs a row.
@@ -37,10 +27,6 @@ kittens_device void each_run(F f, Lines& lines, Others&... others) {
         if (Lines::holds(u)) f(Lines::row(u), Lines::col(u), lines.data[u], others.data[u]...);
 }
 
-// A run in fp32.
-template <int Run> struct floats {
-    float value[Run];
-};
 template <int Run, typename T> kittens_device floats<Run> to_floats(const T* run) {
     floats<Run> result;
 #pragma unroll
@@ -58,10 +44,6 @@ template <int Run> kittens_device floats<Run> to_floats(const bf16* run) {
     }
     return result;
 }
-
-// Whether the bytes of a move will be asked for again soon. What will not is kept out of the L1 cache and leaves L2
-// first.
-enum class reuse { again, once };
 
 // A run moves 16 bytes at a time, or 8 where it has no more: by the instruction itself, under a predicate. A branch a
 // load costs more than the load, and a plain store of 16 bytes that were computed two at a time is taken apart into

@@ -8,27 +8,13 @@
 namespace kittens {
 
 // Byte offset of an element in a shared tile, swizzled: the 16-byte unit within a chunk is xored with row bits.
-template <shared_tile Tile>
-kittens_device uint32_t shared_offset(int row, int col) {
+template <shared_tile Tile> kittens_device uint32_t shared_offset(int row, int col) {
     constexpr int unit_mask = Tile::chunk_bytes / 16 - 1;   // 7, 3, 1
     constexpr int rows_per_line = 128 / Tile::chunk_bytes;  // rows in 128 bytes: 1, 2, 4
-    const uint32_t plain = col / Tile::chunk_cols * Tile::chunk_stride + row * Tile::chunk_bytes +
-                           col % Tile::chunk_cols * int(sizeof(typename Tile::T));
-    return plain ^ ((row / rows_per_line & unit_mask) << 4);
+    return uint32_t(Tile::offset(row, col)) ^ ((row / rows_per_line & unit_mask) << 4);
 }
-template <shared_tile Tile>
-kittens_device uint32_t shared_address(const Tile& tile, int row, int col) {
+template <shared_tile Tile> kittens_device uint32_t shared_address(const Tile& tile, int row, int col) {
     return shared_address(static_cast<const void*>(tile.data)) + shared_offset<Tile>(row, col);
-}
-template <shared_tile Tile>
-kittens_device typename Tile::T& element(Tile& tile, int row, int col) {
-    return *reinterpret_cast<typename Tile::T*>(reinterpret_cast<unsigned char*>(tile.data) +
-                                                shared_offset<Tile>(row, col));
-}
-template <shared_tile Tile>
-kittens_device const typename Tile::T& element(const Tile& tile, int row, int col) {
-    return *reinterpret_cast<const typename Tile::T*>(reinterpret_cast<const unsigned char*>(tile.data) +
-                                                      shared_offset<Tile>(row, col));
 }
 
 // The two fp32 elements that a lane holds side by side, e and e + 1 of base tile (i, j), in a shared tile whose rows
@@ -43,17 +29,6 @@ kittens_device float2* element_pair(T* data, int first, int j, int e, int flip =
     return reinterpret_cast<float2*>(bytes + col / Tile::chunk_cols * Tile::chunk_stride + row * Tile::chunk_bytes +
                                      within);
 }
-
-// First row, in the shared or global tile, of base-tile row i of a register tile: a warp's own rows follow one
-// another; a warpgroup's tile of 64 * h rows gives 16 of every 64 to each of its warps.
-struct warp_rows {
-    kittens_device static int base(int i) { return 16 * i; }
-    static constexpr int share = 1;
-};
-struct warpgroup_rows {
-    kittens_device static int base(int i) { return 64 * i + 16 * warp_in_group(); }
-    static constexpr int share = 4;
-};
 
 // Four 8x8 matrices of 16-bit elements from shared memory, each row from an address that one lane gives; transposed,
 // its columns.
@@ -70,147 +45,124 @@ template <bool Transposed> kittens_device void load_matrices(uint32_t (&piece)[4
                      : "memory");
 }
 
+// A base tile's four pieces: two neighbours each, in one register.
+template <bool Transposed, typename T> kittens_device void load_pieces(T* elements, uint32_t from) {
+    uint32_t piece[4];
+    load_matrices<Transposed>(piece, from);
+#pragma unroll
+    for (int p = 0; p < 4; p++) unpack(elements + 2 * p, piece[p]);
+}
+// To elements of 16 bits, whatever the registers' type: a float pair is rounded on the way.
+template <bool Transposed, typename To, typename T> kittens_device void store_pieces(uint32_t to, const T* elements) {
+    uint32_t piece[4];
+#pragma unroll
+    for (int p = 0; p < 4; p++) {
+        const T* two = elements + 2 * p;
+        if constexpr (std::is_same_v<T, To>) piece[p] = packed(two);
+        else piece[p] = pack<To>(to_float(two[0]), to_float(two[1]));
+    }
+    store_matrices<Transposed>(to, piece);
+}
+
 template <typename RowMap, register_tile Dst, shared_tile Src>
-kittens_device void load_tile(Dst& dst, const Src& src) {
+kittens_device void load_tile(Dst& dst, const Src& src, site) {
     using T = typename Dst::T;
     static_assert(Src::rows == Dst::rows * RowMap::share && Src::cols == Dst::cols,
                   "load: the shared tile must have the register tile's shape (4x its rows at warpgroup scope)");
     if constexpr (sizeof(T) == 2 && std::is_same_v<T, typename Src::T>) {
         constexpr bool row_major = Dst::order == layout::row;
         const int half_a = 8 * (lane() / 8 % 2), half_b = 8 * (lane() / 16);
-#pragma unroll
-        for (int i = 0; i < Dst::height; i++)
-#pragma unroll
-            for (int j = 0; j < Dst::width; j++) {
-                const uint32_t from = shared_address(src, RowMap::base(i) + lane() % 8 + (row_major ? half_a : half_b),
-                                                     16 * j + (row_major ? half_b : half_a));
-                uint32_t piece[4];
-                load_matrices<!row_major>(piece, from);
-#pragma unroll
-                for (int p = 0; p < 4; p++) unpack(&dst.data[i][8 * j + 2 * p], piece[p]);
-            }
+        each_base<Dst::height, Dst::width>([&](int i, int j) {
+            const uint32_t from = shared_address(src, RowMap::base(i) + lane() % 8 + (row_major ? half_a : half_b),
+                                                 16 * j + (row_major ? half_b : half_a));
+            load_pieces<!row_major>(&dst.data[i][8 * j], from);
+        });
     } else if constexpr (std::is_same_v<typename Src::T, float> && Dst::order == layout::row) {
+        each_base<Dst::height, Dst::width>([&](int i, int j) {
 #pragma unroll
-        for (int i = 0; i < Dst::height; i++)
-#pragma unroll
-            for (int j = 0; j < Dst::width; j++)
-#pragma unroll
-                for (int e = 0; e < 8; e += 2) {
-                    const float2 two = *element_pair<Src, Dst>(src.data, RowMap::base(i), j, e);
-                    dst.data[i][8 * j + e] = from_float<T>(two.x);
-                    dst.data[i][8 * j + e + 1] = from_float<T>(two.y);
-                }
+            for (int e = 0; e < 8; e += 2) {
+                const float2 two = *element_pair<Src, Dst>(src.data, RowMap::base(i), j, e);
+                dst.data[i][8 * j + e] = from_float<T>(two.x);
+                dst.data[i][8 * j + e + 1] = from_float<T>(two.y);
+            }
+        });
     } else {
-#pragma unroll
-        for (int i = 0; i < Dst::height; i++)
-#pragma unroll
-            for (int j = 0; j < Dst::width; j++)
-#pragma unroll
-                for (int e = 0; e < 8; e++)
-                    dst.data[i][8 * j + e] =
-                        from_float<T>(to_float(element(src, RowMap::base(i) + Dst::row(0, e), Dst::col(j, e))));
+        each_held<Dst>([&](int i, int j, int e) {
+            dst.data[i][8 * j + e] =
+                from_float<T>(to_float(element(src, RowMap::base(i) + Dst::row(0, e), Dst::col(j, e))));
+        });
     }
 }
 
-// 16-bit destinations take matrices of 8x8, whatever the register type: a float pair is rounded on the way. 8-bit ones:
-// two lanes exchange pairs of columns, so that each stores four neighbours.
+// 16-bit destinations take matrices of 8x8. 8-bit ones: two lanes exchange pairs of columns, so that each stores four neighbours.
 template <typename RowMap, shared_tile Dst, register_tile Src>
-kittens_device void store_tile(Dst& dst, const Src& src) {
+kittens_device void store_tile(Dst& dst, const Src& src, site) {
     using T = typename Dst::T;
     static_assert(Dst::rows == Src::rows * RowMap::share && Dst::cols == Src::cols,
                   "store: the shared tile must have the register tile's shape (4x its rows at warpgroup scope)");
     if constexpr (sizeof(T) == 2) {
         constexpr bool row_major = Src::order == layout::row;
         const int half_a = 8 * (lane() / 8 % 2), half_b = 8 * (lane() / 16);
-#pragma unroll
-        for (int i = 0; i < Src::height; i++)
-#pragma unroll
-            for (int j = 0; j < Src::width; j++) {
-                const uint32_t to = shared_address(dst, RowMap::base(i) + lane() % 8 + (row_major ? half_a : half_b),
-                                                   16 * j + (row_major ? half_b : half_a));
-                uint32_t piece[4];
-#pragma unroll
-                for (int p = 0; p < 4; p++) {
-                    const auto* two = &src.data[i][8 * j + 2 * p];
-                    if constexpr (std::is_same_v<T, typename Src::T>) piece[p] = packed(two);
-                    else piece[p] = pack<T>(to_float(two[0]), to_float(two[1]));
-                }
-                store_matrices<!row_major>(to, piece);
-            }
+        each_base<Src::height, Src::width>([&](int i, int j) {
+            const uint32_t to = shared_address(dst, RowMap::base(i) + lane() % 8 + (row_major ? half_a : half_b),
+                                               16 * j + (row_major ? half_b : half_a));
+            store_pieces<!row_major, T>(to, &src.data[i][8 * j]);
+        });
     } else if constexpr (std::is_same_v<T, e4m3> && Src::order == layout::row) {
         const bool odd = lane() % 2 == 1;
+        each_base<Src::height, Src::width>([&](int i, int j) {
+            // Columns 2 q and 2 q + 1, and those 8 further on, of rows r (lower half of the word) and r + 8.
+            uint32_t near = 0, far = 0;
 #pragma unroll
-        for (int i = 0; i < Src::height; i++)
-#pragma unroll
-            for (int j = 0; j < Src::width; j++) {
-                // Columns 2 q and 2 q + 1, and those 8 further on, of rows r (lower half of the word) and r + 8.
-                uint32_t near = 0, far = 0;
-#pragma unroll
-                for (int h = 0; h < 2; h++) {
-                    const auto* x = &src.data[i][8 * j + 2 * h];
-                    near |= pack<e4m3>(to_float(x[0]), to_float(x[1])) << 16 * h;
-                    far |= pack<e4m3>(to_float(x[4]), to_float(x[5])) << 16 * h;
-                }
-                const uint32_t got = __shfl_xor_sync(0xffffffffu, odd ? near : far, 1);
-                const uint32_t first = odd ? got : near, second = odd ? far : got;
-                const int row = RowMap::base(i) + lane() / 4, col = 16 * j + (odd ? 8 : 0) + lane() % 4 / 2 * 4;
-                *reinterpret_cast<uint32_t*>(&element(dst, row, col)) = __byte_perm(first, second, 0x5410);
-                *reinterpret_cast<uint32_t*>(&element(dst, row + 8, col)) = __byte_perm(first, second, 0x7632);
+            for (int h = 0; h < 2; h++) {
+                const auto* x = &src.data[i][8 * j + 2 * h];
+                near |= pack<e4m3>(to_float(x[0]), to_float(x[1])) << 16 * h;
+                far |= pack<e4m3>(to_float(x[4]), to_float(x[5])) << 16 * h;
             }
+            const uint32_t got = __shfl_xor_sync(0xffffffffu, odd ? near : far, 1);
+            const uint32_t first = odd ? got : near, second = odd ? far : got;
+            const int row = RowMap::base(i) + lane() / 4, col = 16 * j + (odd ? 8 : 0) + lane() % 4 / 2 * 4;
+            *reinterpret_cast<uint32_t*>(&element(dst, row, col)) = __byte_perm(first, second, 0x5410);
+            *reinterpret_cast<uint32_t*>(&element(dst, row + 8, col)) = __byte_perm(first, second, 0x7632);
+        });
     } else if constexpr (Src::order == layout::row) {
         // Rows r and r + 1 would meet in the same banks: every other row stores its base tiles in swapped order.
         constexpr bool swap = Dst::chunk_bytes == 128;
         const bool other = swap && lane() / 4 % 2 == 1;
+        each_base<Src::height, Src::width>([&](int i, int j) {
 #pragma unroll
-        for (int i = 0; i < Src::height; i++)
-#pragma unroll
-            for (int j = 0; j < Src::width; j++)
-#pragma unroll
-                for (int e = 0; e < 8; e += 2) {
-                    const auto* mine = &src.data[i][8 * j + e];
-                    const auto* swapped = &src.data[i][8 * (swap ? j ^ 1 : j) + e];
-                    *element_pair<Dst, Src>(dst.data, RowMap::base(i), j, e, other ? 64 : 0) =
-                        make_float2(to_float(other ? swapped[0] : mine[0]), to_float(other ? swapped[1] : mine[1]));
-                }
+            for (int e = 0; e < 8; e += 2) {
+                const auto* mine = &src.data[i][8 * j + e];
+                const auto* swapped = &src.data[i][8 * (swap ? j ^ 1 : j) + e];
+                *element_pair<Dst, Src>(dst.data, RowMap::base(i), j, e, other ? 64 : 0) =
+                    make_float2(to_float(other ? swapped[0] : mine[0]), to_float(other ? swapped[1] : mine[1]));
+            }
+        });
     } else {
-#pragma unroll
-        for (int i = 0; i < Src::height; i++)
-#pragma unroll
-            for (int j = 0; j < Src::width; j++)
-#pragma unroll
-                for (int e = 0; e < 8; e++)
-                    element(dst, RowMap::base(i) + Src::row(0, e), Src::col(j, e)) =
-                        from_float<T>(to_float(src.data[i][8 * j + e]));
+        each_held<Src>([&](int i, int j, int e) {
+            element(dst, RowMap::base(i) + Src::row(0, e), Src::col(j, e)) =
+                from_float<T>(to_float(src.data[i][8 * j + e]));
+        });
     }
 }
 
 // Elements past the tensor's end load as zero and are not stored.
 template <typename RowMap, register_tile Dst, global_tensor Src>
-kittens_device void load_tile(Dst& dst, const Src& src, element_coord at) {
+kittens_device void load_tile(Dst& dst, const Src& src, element_coord at, site) {
     using T = typename Dst::T;
-#pragma unroll
-    for (int i = 0; i < Dst::height; i++)
-#pragma unroll
-        for (int j = 0; j < Dst::width; j++)
-#pragma unroll
-            for (int e = 0; e < 8; e++) {
-                const int row = at.r + RowMap::base(i) + Dst::row(0, e), col = at.c + Dst::col(j, e);
-                const bool inside = row < src.rows() && col < src.cols();
-                dst.data[i][8 * j + e] = from_float<T>(inside ? to_float(src.row(at.b, at.d, row)[col]) : 0.f);
-            }
+    each_held<Dst>([&](int i, int j, int e) {
+        const int row = at.r + RowMap::base(i) + Dst::row(0, e), col = at.c + Dst::col(j, e);
+        const bool inside = row < src.rows() && col < src.cols();
+        dst.data[i][8 * j + e] = from_float<T>(inside ? to_float(src.row(at.b, at.d, row)[col]) : 0.f);
+    });
 }
 template <typename RowMap, global_tensor Dst, register_tile Src>
-kittens_device void store_tile(const Dst& dst, const Src& src, element_coord at) {
-#pragma unroll
-    for (int i = 0; i < Src::height; i++)
-#pragma unroll
-        for (int j = 0; j < Src::width; j++)
-#pragma unroll
-            for (int e = 0; e < 8; e++) {
-                const int row = at.r + RowMap::base(i) + Src::row(0, e), col = at.c + Src::col(j, e);
-                if (row < dst.rows() && col < dst.cols())
-                    dst.row(at.b, at.d, row)[col] = from_float<typename Dst::T>(to_float(src.data[i][8 * j + e]));
-            }
+kittens_device void store_tile(const Dst& dst, const Src& src, element_coord at, site) {
+    each_held<Src>([&](int i, int j, int e) {
+        const int row = at.r + RowMap::base(i) + Src::row(0, e), col = at.c + Src::col(j, e);
+        if (row < dst.rows() && col < dst.cols())
+            dst.row(at.b, at.d, row)[col] = from_float<typename Dst::T>(to_float(src.data[i][8 * j + e]));
+    });
 }
 
 // Elements that a thread keeps side by side in a packed tile. Four cost least. But before sm_90 memory adds one element
@@ -253,39 +205,13 @@ template <register_tile Src> kittens_device void add_units(float* tile, const Sr
 }
 
 // --- warp scope -----------------------------------------------------------------------------------------------
-template <register_tile Dst, shared_tile Src>
-kittens_device void load(Dst& dst, const Src& src, site = kittens_here) {
-    load_tile<warp_rows>(dst, src);
+template <typename RowMap, register_tile Dst, global_tensor Src>
+kittens_device void load_packed_tile(Dst& dst, const Src& src, coord at, site) {
+    load_units<RowMap::share>(dst, packed_tile<Dst, RowMap::share>(src, at));
 }
-template <shared_tile Dst, register_tile Src>
-kittens_device void store(Dst& dst, const Src& src, site = kittens_here) {
-    store_tile<warp_rows>(dst, src);
-}
-template <register_tile Dst, global_tensor Src>
-kittens_device void load(Dst& dst, const Src& src, element_coord at, site = kittens_here) {
-    load_tile<warp_rows>(dst, src, at);
-}
-template <register_tile Dst, global_tensor Src>
-kittens_device void load(Dst& dst, const Src& src, coord at, site = kittens_here) {
-    load_tile<warp_rows>(dst, src, element_coord{at.b, at.d, at.r * Dst::rows, at.c * Dst::cols});
-}
-template <global_tensor Dst, register_tile Src>
-kittens_device void store(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
-    store_tile<warp_rows>(dst, src, at);
-}
-template <global_tensor Dst, register_tile Src>
-kittens_device void store(const Dst& dst, const Src& src, coord at, site = kittens_here) {
-    store_tile<warp_rows>(dst, src, element_coord{at.b, at.d, at.r * Src::rows, at.c * Src::cols});
-}
-
-// Packed tiles: fp32 in the order in which the lanes hold it.
-template <register_tile Dst, global_tensor Src>
-kittens_device void load_packed(Dst& dst, const Src& src, coord at, site = kittens_here) {
-    load_units<1>(dst, packed_tile<Dst, 1>(src, at));
-}
-template <global_tensor Dst, register_tile Src>
-kittens_device void store_packed(const Dst& dst, const Src& src, coord at, site = kittens_here) {
-    store_units<1>(packed_tile<Src, 1>(dst, at), src);
+template <typename RowMap, global_tensor Dst, register_tile Src>
+kittens_device void store_packed_tile(const Dst& dst, const Src& src, coord at, site) {
+    store_units<RowMap::share>(packed_tile<Src, RowMap::share>(dst, at), src);
 }
 // Added to what is there, each element atomically.
 template <global_tensor Dst, register_tile Src>
@@ -314,17 +240,13 @@ kittens_device void store(Dst& dst, const Src& src, site = kittens_here) {
         src);
 }
 template <register_vec Dst, global_tensor Src>
-kittens_device void load(Dst& dst, const Src& src, element_coord at, site = kittens_here) {
+kittens_device void load_vec(Dst& dst, const Src& src, element_coord at, site) {
     each(
         [&](int i, auto& x) {
             x = from_float<typename Dst::T>(at.c + i < src.cols() ? to_float(src.row(at.b, at.d, at.r)[at.c + i])
                                                                   : 0.f);
         },
         dst);
-}
-template <register_vec Dst, global_tensor Src>
-kittens_device void load(Dst& dst, const Src& src, coord at, site = kittens_here) {
-    load(dst, src, element_coord{at.b, at.d, at.r, at.c * Dst::length});
 }
 // Two elements at a time, of a tensor whose rows begin at multiples of 4 bytes, from an even column on; where it has an
 // odd number of columns, the element behind a row's last one is read too. Columns past the tensor's end load as zero,
@@ -496,17 +418,13 @@ template <int Length, global_tensor Src> kittens_device void prefetch_column(con
             asm volatile("prefetch.global.L2 [%0];" ::"l"(src.row(at.b, at.d, at.r + i + lane()) + at.c));
 }
 template <global_tensor Dst, register_vec Src>
-kittens_device void store(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
+kittens_device void store_vec(const Dst& dst, const Src& src, element_coord at, site) {
     each(
         [&](int i, auto& x) {
             if (lane() == Src::owner(i) && at.c + i < dst.cols())
                 dst.row(at.b, at.d, at.r)[at.c + i] = from_float<typename Dst::T>(to_float(x));
         },
         src);
-}
-template <global_tensor Dst, register_vec Src>
-kittens_device void store(const Dst& dst, const Src& src, coord at, site = kittens_here) {
-    store(dst, src, element_coord{at.b, at.d, at.r, at.c * Src::length});
 }
 
 // --- groups of warps ------------------------------------------------------------------------------------------
@@ -534,8 +452,9 @@ template <int Warps> struct group {
         }
     }
 
-    template <shared_tile Dst, global_tensor Src>
-    kittens_device static void load(Dst& dst, const Src& src, element_coord at, site = kittens_here) {
+    template <shared_tile Dst, global_tensor Src, coordinate At>
+    kittens_device static void load(Dst& dst, const Src& src, At place, site = kittens_here) {
+        const element_coord at = corner<Dst>(place);
         units<Dst>(src, at, [&](int row, int col, bool whole) {
             const auto* from = src.row(at.b, at.d, at.r + row) + at.c + col;
             if (whole) {
@@ -552,11 +471,15 @@ template <int Warps> struct group {
     // Starts a copy, in units of 16 bytes, each thread its share. For the warp that calls it, it is done after
     // copy_commit and copy_wait. Elements past the tensor's end are zero. A gl that names the tile was checked for
     // whole units.
-    template <shared_tile Dst, global_tensor Src>
-    kittens_device static void copy_async(Dst& dst, const Src& src, element_coord at, site = kittens_here) {
+    template <typename Dst, global_tensor Src, coordinate At>
+    kittens_device static void copy_async(Dst& dst, const Src& src, At at, site = kittens_here) {
         static_assert(std::is_same_v<typename Dst::T, std::remove_const_t<typename Src::T>>,
                       "asynchronous copies do not convert: the tile and the tensor need one element type");
-        static_assert(Src::template has_map<Dst>, "copy_async: name the tile in the gl's type list");
+        static_assert(Src::template has_map<Dst>, "copy_async: name the tile or vector in the gl's type list");
+        start_copy(dst, src, corner<Dst>(at));
+    }
+    template <shared_tile Dst, global_tensor Src>
+    kittens_device static void start_copy(Dst& dst, const Src& src, element_coord at) {
         constexpr int unit = 16 / sizeof(typename Dst::T), row_units = Dst::cols / unit;
         static_assert(threads % row_units == 0, "copy_async: the group's threads take whole rows");
         constexpr int step = threads / row_units;  // rows from a thread's unit to its next
@@ -582,19 +505,12 @@ template <int Warps> struct group {
         else each_row([&](int row) { copy_unit_if<Src>(place(row), from, bytes > 0 && row < left); });
     }
     template <shared_vec Dst, global_tensor Src>
-    kittens_device static void copy_async(Dst& dst, const Src& src, element_coord at, site = kittens_here) {
-        static_assert(std::is_same_v<typename Dst::T, std::remove_const_t<typename Src::T>>,
-                      "asynchronous copies do not convert: the vector and the tensor need one element type");
-        static_assert(Src::template has_map<Dst>, "copy_async: name the vector in the gl's type list");
+    kittens_device static void start_copy(Dst& dst, const Src& src, element_coord at) {
         constexpr int unit = 16 / sizeof(typename Dst::T);
         for (int i = rank() * unit; i < Dst::length; i += threads * unit) {
             const int cols = at.r < src.rows() ? src.cols() - at.c - i : 0;
             copy_unit<Src>(shared_address(dst.data + i), src.row(at.b, at.d, at.r) + at.c + i, bytes_left<Src>(cols));
         }
-    }
-    template <typename Dst, global_tensor Src>
-    kittens_device static void copy_async(Dst& dst, const Src& src, coord at, site where = kittens_here) {
-        copy_async(dst, src, corner<Dst>(at), where);
     }
     // Of a unit's 16 bytes, those in so many columns that are left.
     template <global_tensor Src> kittens_device static int bytes_left(int cols) {
@@ -622,8 +538,9 @@ template <int Warps> struct group {
                 : "memory");
     }
 
-    template <global_tensor Dst, shared_tile Src>
-    kittens_device static void store(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
+    template <global_tensor Dst, shared_tile Src, coordinate At>
+    kittens_device static void store(const Dst& dst, const Src& src, At place, site = kittens_here) {
+        const element_coord at = corner<Src>(place);
         units<Src>(dst, at, [&](int row, int col, bool whole) {
             auto* to = dst.row(at.b, at.d, at.r + row) + at.c + col;
             if (whole) {
@@ -635,14 +552,6 @@ template <int Warps> struct group {
                 if (at.r + row < dst.rows() && at.c + col + i < dst.cols())
                     to[i] = from_float<typename Dst::T>(to_float(element(src, row, col + i)));
         });
-    }
-    template <shared_tile Dst, global_tensor Src>
-    kittens_device static void load(Dst& dst, const Src& src, coord at, site where = kittens_here) {
-        load(dst, src, corner<Dst>(at), where);
-    }
-    template <global_tensor Dst, shared_tile Src>
-    kittens_device static void store(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
-        store(dst, src, corner<Src>(at), where);
     }
     template <shared_vec Dst, global_tensor Src>
     kittens_device static void load(Dst& dst, const Src& src, coord at, site = kittens_here) {
@@ -670,14 +579,6 @@ template <int Pending = 0> kittens_device void copy_wait(site = kittens_here) {
 
 namespace warpgroup {
 
-template <register_tile Dst, shared_tile Src>
-kittens_device void load(Dst& dst, const Src& src, site = kittens_here) {
-    load_tile<warpgroup_rows>(dst, src);
-}
-template <shared_tile Dst, register_tile Src>
-kittens_device void store(Dst& dst, const Src& src, site = kittens_here) {
-    store_tile<warpgroup_rows>(dst, src);
-}
 // A tile of 64 rows of which each warp takes 8 of the upper half, as its upper 8 rows, and 8 of the lower: rows r and r
 // + 32 are then held by one lane.
 template <typename T, int C, shared_tile Tile> kittens_device uint32_t piece_of_halves(const Tile& tile, int j) {
@@ -689,27 +590,13 @@ template <typename T, int C, shared_tile Tile> kittens_device uint32_t piece_of_
 template <typename T, int C, shared_tile Src>
 kittens_device void load_halves(rt<T, 16, C>& dst, const Src& src, site = kittens_here) {
 #pragma unroll
-    for (int j = 0; j < C / 16; j++) {
-        uint32_t piece[4];
-        load_matrices<false>(piece, piece_of_halves<T, C>(src, j));
-#pragma unroll
-        for (int p = 0; p < 4; p++) unpack(&dst.data[0][8 * j + 2 * p], piece[p]);
-    }
+    for (int j = 0; j < C / 16; j++) load_pieces<false>(&dst.data[0][8 * j], piece_of_halves<T, C>(src, j));
 }
 template <shared_tile Dst, typename T, int C>
 kittens_device void store_halves(Dst& dst, const rt<T, 16, C>& src, site = kittens_here) {
     using to = typename Dst::T;
 #pragma unroll
-    for (int j = 0; j < C / 16; j++) {
-        uint32_t piece[4];
-#pragma unroll
-        for (int p = 0; p < 4; p++) {
-            const T* two = &src.data[0][8 * j + 2 * p];
-            if constexpr (std::is_same_v<T, to>) piece[p] = packed(two);
-            else piece[p] = pack<to>(to_float(two[0]), to_float(two[1]));
-        }
-        store_matrices<false>(piece_of_halves<to, C>(dst, j), piece);
-    }
+    for (int j = 0; j < C / 16; j++) store_pieces<false, to>(piece_of_halves<to, C>(dst, j), &src.data[0][8 * j]);
 }
 // A col_vec of a warpgroup's tile: of every 64 values each warp holds 16.
 template <shared_vec Dst, register_vec Src>
@@ -738,34 +625,10 @@ kittens_device void load_transposed(rt<T, R, C>& dst, const Src& src, site = kit
     static_assert(sizeof(T) == 2 && std::is_same_v<T, typename Src::T>, "load_transposed: 16-bit elements of one type");
     static_assert(Src::cols == 4 * R && Src::rows == C,
                   "load_transposed: the register tile has a quarter of the shared tile's columns, as rows");
-#pragma unroll
-    for (int i = 0; i < R / 16; i++)
-#pragma unroll
-        for (int j = 0; j < C / 16; j++) {
-            const uint32_t from = shared_address(src, 16 * j + lane() % 8 + 8 * (lane() / 16),
-                                                 warpgroup_rows::base(i) + 8 * (lane() / 8 % 2));
-            uint32_t piece[4];
-            load_matrices<true>(piece, from);
-#pragma unroll
-            for (int p = 0; p < 4; p++) unpack(&dst.data[i][8 * j + 2 * p], piece[p]);
-        }
-}
-template <register_tile Dst, global_tensor Src>
-kittens_device void load(Dst& dst, const Src& src, element_coord at, site = kittens_here) {
-    load_tile<warpgroup_rows>(dst, src, at);
-}
-template <global_tensor Dst, register_tile Src>
-kittens_device void store(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
-    store_tile<warpgroup_rows>(dst, src, at);
-}
-
-template <register_tile Dst, global_tensor Src>
-kittens_device void load_packed(Dst& dst, const Src& src, coord at, site = kittens_here) {
-    load_units<warpgroup_warps>(dst, packed_tile<Dst, warpgroup_warps>(src, at));
-}
-template <global_tensor Dst, register_tile Src>
-kittens_device void store_packed(const Dst& dst, const Src& src, coord at, site = kittens_here) {
-    store_units<warpgroup_warps>(packed_tile<Src, warpgroup_warps>(dst, at), src);
+    each_base<R / 16, C / 16>([&](int i, int j) {
+        load_pieces<true>(&dst.data[i][8 * j], shared_address(src, 16 * j + lane() % 8 + 8 * (lane() / 16),
+                                                              warpgroup_rows::base(i) + 8 * (lane() / 8 % 2)));
+    });
 }
 
 }  // namespace warpgroup

@@ -1,12 +1,5 @@
-// GPU targets: matrix multiplies by a warp (mma.sync).
-//
-// mma_AB   D += A B        A rows x K, B K x cols
-// mma_ABt  D += A B^T                  B cols x K
-// mma_AtB  D += A^T B      A K x rows
-// mma_AtBt D += A^T B^T
-// mm_*     the same without the old D.
-//
-// B, or A and B, may lie in shared memory: their fragments are loaded as they are multiplied.
+// GPU targets: matrix multiplies by a warp (mma.sync). B, or A and B, may lie in shared memory: their fragments are loaded as
+// they are multiplied.
 #pragma once
 
 #include "kittens/target/gpu/memory.cuh"
@@ -31,7 +24,7 @@ kittens_device void mma_m16n8k16(float* d, const uint32_t (&a)[4], uint32_t b0, 
 
 // A and B as they lie: a transposed operand is one of the other layout, whose fragments are then the same registers.
 template <bool TransA, bool TransB, register_tile Acc, register_tile A, register_tile B>
-kittens_device void mma_warp(Acc& d, const A& a, const B& b) {
+kittens_device void multiply_registers(Acc& d, const A& a, const B& b) {
     using T = typename A::T;
     constexpr int m = TransA ? A::cols : A::rows, k = TransA ? A::rows : A::cols, n = TransB ? B::rows : B::cols;
     static_assert(std::is_same_v<typename Acc::T, float> && Acc::order == layout::row,
@@ -130,55 +123,12 @@ kittens_device void multiply_shared(Acc& d, const A& a, const B& b) {
 }
 
 // A warp's own rows: A has D's.
-template <bool TransA, bool TransB, register_tile Acc, typename A, shared_tile B>
-kittens_device void mma_warp(Acc& d, const A& a, const B& b) {
+template <bool TransA, bool TransB, register_tile Acc, typename A, typename B>
+kittens_device void multiply(Acc& d, const A& a, const B& b, bool accumulate, const char* /*op*/, site) {
     static_assert((TransA ? A::cols : A::rows) == Acc::rows, "mma: shapes do not match");
-    multiply_shared<warp_rows, TransA, TransB, 1>(d, a, b);
-}
-
-template <register_tile D> kittens_device void clear(D& d) {
-    each([](int, int, auto& x) { x = from_float<typename D::T>(0.f); }, d);
-}
-
-// A lies in registers or in shared memory, and so does B; where B is in registers, so is A.
-template <typename X>
-concept matrix_operand = is_rt<X> || is_st<X>;
-
-template <register_tile D, typename A, matrix_operand B> kittens_device void mma_AB(D& d, const A& a, const B& b,
-                                                                                    site = kittens_here) {
-    mma_warp<false, false>(d, a, b);
-}
-template <register_tile D, typename A, matrix_operand B> kittens_device void mma_ABt(D& d, const A& a, const B& b,
-                                                                                     site = kittens_here) {
-    mma_warp<false, true>(d, a, b);
-}
-template <register_tile D, typename A, matrix_operand B> kittens_device void mma_AtB(D& d, const A& a, const B& b,
-                                                                                     site = kittens_here) {
-    mma_warp<true, false>(d, a, b);
-}
-template <register_tile D, typename A, matrix_operand B> kittens_device void mma_AtBt(D& d, const A& a, const B& b,
-                                                                                      site = kittens_here) {
-    mma_warp<true, true>(d, a, b);
-}
-template <register_tile D, typename A, matrix_operand B> kittens_device void mm_AB(D& d, const A& a, const B& b,
-                                                                                   site = kittens_here) {
-    clear(d);
-    mma_warp<false, false>(d, a, b);
-}
-template <register_tile D, typename A, matrix_operand B> kittens_device void mm_ABt(D& d, const A& a, const B& b,
-                                                                                    site = kittens_here) {
-    clear(d);
-    mma_warp<false, true>(d, a, b);
-}
-template <register_tile D, typename A, matrix_operand B> kittens_device void mm_AtB(D& d, const A& a, const B& b,
-                                                                                    site = kittens_here) {
-    clear(d);
-    mma_warp<true, false>(d, a, b);
-}
-template <register_tile D, typename A, matrix_operand B> kittens_device void mm_AtBt(D& d, const A& a, const B& b,
-                                                                                     site = kittens_here) {
-    clear(d);
-    mma_warp<true, true>(d, a, b);
+    if (!accumulate) zero(d);
+    if constexpr (is_rt<B>) multiply_registers<TransA, TransB>(d, a, b);
+    else multiply_shared<warp_rows, TransA, TransB, 1>(d, a, b);
 }
 
 }  // namespace kittens

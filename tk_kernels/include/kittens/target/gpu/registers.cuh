@@ -5,18 +5,11 @@
 // A col-layout tile is the same with row and column exchanged.
 #pragma once
 
-#include <type_traits>
-
-#include "kittens/types/layout.cuh"
+#include "kittens/types/registers.cuh"
 
 namespace kittens {
 
-template <typename T_, int Length, vec_layout Layout = vec_layout::naive>
-struct rv {
-    using T = T_;
-    static constexpr int length = Length;
-    static constexpr vec_layout spread = Layout;
-    static_assert(Length % base_tile == 0, "rv: length must be a multiple of 16");
+template <typename T, int Length, vec_layout Layout> struct rv : vec_shape<T, Length, Layout> {
     // Values a lane holds for every 16 (ortho, align), or in all (naive).
     static constexpr int per_base = Layout == vec_layout::ortho ? 2 : 4;
     static constexpr int held = Layout == vec_layout::naive ? (Length + 31) / 32 : Length / base_tile * per_base;
@@ -45,22 +38,9 @@ struct rv {
     }
 };
 
-template <typename T_, int Rows, int Cols, layout Layout = layout::row>
-struct rt {
-    using T = T_;
-    static constexpr int rows = Rows;
-    static constexpr int cols = Cols;
-    static constexpr layout order = Layout;
-    static_assert(Rows % base_tile == 0 && Cols % base_tile == 0, "rt: rows and cols must be multiples of 16");
-    static constexpr int height = Rows / base_tile;
-    static constexpr int width = Cols / base_tile;
-
-    // One value a row and one a column, spread as the tile's own lanes need them.
-    using col_vec = rv<T, Rows, Layout == layout::row ? vec_layout::ortho : vec_layout::align>;
-    using row_vec = rv<T, Cols, Layout == layout::row ? vec_layout::align : vec_layout::ortho>;
-
+template <typename T, int Rows, int Cols, layout Layout> struct rt : tile_shape<T, Rows, Cols, Layout> {
     // Base tile (i, j) is data[i][8 * j .. 8 * j + 7].
-    alignas(4) T data[height][8 * width];
+    alignas(4) T data[Rows / base_tile][8 * (Cols / base_tile)];
 
     kittens_device static constexpr int at(int j, int e) { return 8 * j + e; }
     kittens_device static int row(int i, int e) {
@@ -78,15 +58,6 @@ struct rt {
     }
 };
 
-template <typename X> inline constexpr bool is_rt = false;
-template <typename T, int R, int C, layout L> inline constexpr bool is_rt<rt<T, R, C, L>> = true;
-template <typename X> inline constexpr bool is_rv = false;
-template <typename T, int N, vec_layout L> inline constexpr bool is_rv<rv<T, N, L>> = true;
-template <typename X>
-concept register_tile = is_rt<std::remove_const_t<X>>;
-template <typename X>
-concept register_vec = is_rv<std::remove_const_t<X>>;
-
 // Two elements as the 32-bit register that an instruction takes.
 template <typename T> kittens_device uint32_t packed(const T* elements) {
     static_assert(sizeof(T) == 2);
@@ -96,18 +67,28 @@ template <typename T> kittens_device void unpack(T* elements, uint32_t value) {
     *reinterpret_cast<uint32_t*>(elements) = value;
 }
 
+// f(i, j) for each base tile, and f(i, j, e) for each element that a lane has of it; all unrolled.
+template <int Height, int Width, typename F> kittens_device void each_base(F f) {
+#pragma unroll
+    for (int i = 0; i < Height; i++)
+#pragma unroll
+        for (int j = 0; j < Width; j++) f(i, j);
+}
+template <register_tile Tile, typename F> kittens_device void each_held(F f) {
+    each_base<Tile::height, Tile::width>([&](int i, int j) {
+#pragma unroll
+        for (int e = 0; e < 8; e++) f(i, j, e);
+    });
+}
+
 // f(row, col, element of the first tile, of the second, ...) for every element; tiles of one shape and layout.
 template <typename F, register_tile Tile, register_tile... Tiles>
 kittens_device void each(F f, Tile& tile, Tiles&... tiles) {
     static_assert(((Tiles::rows == Tile::rows && Tiles::cols == Tile::cols && Tiles::order == Tile::order) && ...),
                   "the tiles of one operation must have one shape and layout; use swap_layout or a sub-tile");
-#pragma unroll
-    for (int i = 0; i < Tile::height; i++)
-#pragma unroll
-        for (int j = 0; j < Tile::width; j++)
-#pragma unroll
-            for (int e = 0; e < 8; e++)
-                f(Tile::row(i, e), Tile::col(j, e), tile.data[i][Tile::at(j, e)], tiles.data[i][Tile::at(j, e)]...);
+    each_held<Tile>([&](int i, int j, int e) {
+        f(Tile::row(i, e), Tile::col(j, e), tile.data[i][Tile::at(j, e)], tiles.data[i][Tile::at(j, e)]...);
+    });
 }
 
 // f(index, element of the first vector, of the second, ...); vectors of one length and spread.
@@ -125,14 +106,10 @@ template <typename F, register_vec Vec, register_tile Tile, register_tile... Til
 kittens_device void each_with_col_vec(F f, const Vec& vec, Tile& tile, Tiles&... tiles) {
     static_assert(Vec::length == Tile::rows && Vec::spread == Tile::col_vec::spread,
                   "one value a row: declare the vector as the tile's col_vec");
-#pragma unroll
-    for (int i = 0; i < Tile::height; i++)
-#pragma unroll
-        for (int j = 0; j < Tile::width; j++)
-#pragma unroll
-            for (int e = 0; e < 8; e++)
-                f(Tile::row(i, e), Tile::col(j, e), vec.data[Tile::row_slot(i, e)], tile.data[i][Tile::at(j, e)],
-                  tiles.data[i][Tile::at(j, e)]...);
+    each_held<Tile>([&](int i, int j, int e) {
+        f(Tile::row(i, e), Tile::col(j, e), vec.data[Tile::row_slot(i, e)], tile.data[i][Tile::at(j, e)],
+          tiles.data[i][Tile::at(j, e)]...);
+    });
 }
 
 // f(row, col, the column's value, elements...): a row_vec of the tiles beside them.
@@ -140,14 +117,10 @@ template <typename F, register_vec Vec, register_tile Tile, register_tile... Til
 kittens_device void each_with_row_vec(F f, const Vec& vec, Tile& tile, Tiles&... tiles) {
     static_assert(Vec::length == Tile::cols && Vec::spread == Tile::row_vec::spread,
                   "one value a column: declare the vector as the tile's row_vec");
-#pragma unroll
-    for (int i = 0; i < Tile::height; i++)
-#pragma unroll
-        for (int j = 0; j < Tile::width; j++)
-#pragma unroll
-            for (int e = 0; e < 8; e++)
-                f(Tile::row(i, e), Tile::col(j, e), vec.data[Tile::col_slot(j, e)], tile.data[i][Tile::at(j, e)],
-                  tiles.data[i][Tile::at(j, e)]...);
+    each_held<Tile>([&](int i, int j, int e) {
+        f(Tile::row(i, e), Tile::col(j, e), vec.data[Tile::col_slot(j, e)], tile.data[i][Tile::at(j, e)],
+          tiles.data[i][Tile::at(j, e)]...);
+    });
 }
 
 // f(position in a col_vec of the lower row's value, {upper, lower} of the first tile, of the second, ...) for the
@@ -325,12 +298,7 @@ kittens_device void convert_spread(Dst& dst, const Src& src) {
 template <typename T, int R, int C, layout L>
 kittens_device void transpose_layout(rt<T, C, R, L == layout::row ? layout::col : layout::row>& dst,
                                      const rt<T, R, C, L>& src) {
-#pragma unroll
-    for (int i = 0; i < R / 16; i++)
-#pragma unroll
-        for (int j = 0; j < C / 16; j++)
-#pragma unroll
-            for (int e = 0; e < 8; e++) dst.data[j][8 * i + e] = src.data[i][8 * j + e];
+    each_held<rt<T, R, C, L>>([&](int i, int j, int e) { dst.data[j][8 * i + e] = src.data[i][8 * j + e]; });
 }
 
 // dst[i] = src[0] + ... + src[i], in fp32.
@@ -424,78 +392,52 @@ kittens_device void multiply_elements(rt<T, R, C, L>& dst, const rt<T, R, C, L>&
         }
 }
 
-// The same matrix in the other layout: movmatrix transposes an 8x8 piece across the warp.
+// Piece p of base tile (i, j), 8 x 8, in the other layout or transposed: movmatrix turns it across the warp. Piece p of a
+// row-layout tile is (row half p % 2, column half p / 2); of a col-layout tile the reverse.
+template <register_tile Tile> kittens_device uint32_t turned_piece(const Tile& tile, int i, int j, int p) {
+    uint32_t moved;
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;"
+                 : "=r"(moved)
+                 : "r"(packed(&tile.data[i][8 * j + 2 * (p / 2 + 2 * (p % 2))])));
+    return moved;
+}
+// The same matrix in the other layout.
 template <typename T, int R, int C, layout L>
 kittens_device void swap_layout(rt<T, R, C, L == layout::row ? layout::col : layout::row>& dst,
                                 const rt<T, R, C, L>& src) {
     static_assert(sizeof(T) == 2, "swap_layout: 16-bit elements; convert first");
+    each_base<R / 16, C / 16>([&](int i, int j) {
 #pragma unroll
-    for (int i = 0; i < R / 16; i++)
-#pragma unroll
-        for (int j = 0; j < C / 16; j++)
-#pragma unroll
-            for (int p = 0; p < 4; p++) {
-                // Piece p of a row-layout tile is (row half p % 2, column half p / 2); of a col-layout tile the
-                // reverse.
-                const int other = p / 2 + 2 * (p % 2);
-                uint32_t moved;
-                asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;"
-                             : "=r"(moved)
-                             : "r"(packed(&src.data[i][8 * j + 2 * other])));
-                unpack(&dst.data[i][8 * j + 2 * p], moved);
-            }
+        for (int p = 0; p < 4; p++) unpack(&dst.data[i][8 * j + 2 * p], turned_piece(src, i, j, p));
+    });
 }
-
 // dst = src transposed, in the same layout: the lanes keep what they hold, except that each 8x8 piece is turned.
 template <typename T, int R, int C, layout L>
 kittens_device void transpose(rt<T, C, R, L>& dst, const rt<T, R, C, L>& src) {
     static_assert(sizeof(T) == 2, "transpose: 16-bit elements; convert first");
+    each_base<R / 16, C / 16>([&](int i, int j) {
 #pragma unroll
-    for (int i = 0; i < R / 16; i++)
-#pragma unroll
-        for (int j = 0; j < C / 16; j++)
-#pragma unroll
-            for (int p = 0; p < 4; p++) {
-                const int other = p / 2 + 2 * (p % 2);
-                uint32_t moved;
-                asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;"
-                             : "=r"(moved)
-                             : "r"(packed(&src.data[i][8 * j + 2 * other])));
-                unpack(&dst.data[j][8 * i + 2 * p], moved);
-            }
+        for (int p = 0; p < 4; p++) unpack(&dst.data[j][8 * i + 2 * p], turned_piece(src, i, j, p));
+    });
 }
 
 // Part (r, c) of a tile, in units of the part. Constant indices cost nothing: the registers are renamed.
 template <typename T, int R, int C, int PR, int PC, layout L>
 kittens_device void part(rt<T, PR, PC, L>& dst, const rt<T, R, C, L>& src, int r, int c) {
     static_assert(PR <= R && PC <= C, "part: larger than the tile");
-#pragma unroll
-    for (int i = 0; i < R / 16; i++)
-#pragma unroll
-        for (int j = 0; j < C / 16; j++)
-            if (i / (PR / 16) == r && j / (PC / 16) == c)
-#pragma unroll
-                for (int e = 0; e < 8; e++) dst.data[i % (PR / 16)][8 * (j % (PC / 16)) + e] = src.data[i][8 * j + e];
+    each_held<rt<T, R, C, L>>([&](int i, int j, int e) {
+        if (i / (PR / 16) == r && j / (PC / 16) == c)
+            dst.data[i % (PR / 16)][8 * (j % (PC / 16)) + e] = src.data[i][8 * j + e];
+    });
 }
-
 // The reverse: dst's part (r, c) = src.
 template <typename T, int R, int C, int PR, int PC, layout L>
 kittens_device void place(rt<T, R, C, L>& dst, const rt<T, PR, PC, L>& src, int r, int c) {
     static_assert(PR <= R && PC <= C, "place: larger than the tile");
-#pragma unroll
-    for (int i = 0; i < R / 16; i++)
-#pragma unroll
-        for (int j = 0; j < C / 16; j++)
-            if (i / (PR / 16) == r && j / (PC / 16) == c)
-#pragma unroll
-                for (int e = 0; e < 8; e++) dst.data[i][8 * j + e] = src.data[i % (PR / 16)][8 * (j % (PC / 16)) + e];
+    each_held<rt<T, R, C, L>>([&](int i, int j, int e) {
+        if (i / (PR / 16) == r && j / (PC / 16) == c)
+            dst.data[i][8 * j + e] = src.data[i % (PR / 16)][8 * (j % (PC / 16)) + e];
+    });
 }
-
-template <int R, int C, layout L = layout::row> using rt_fl = rt<float, R, C, L>;
-template <int R, int C, layout L = layout::row> using rt_bf = rt<bf16, R, C, L>;
-template <int R, int C, layout L = layout::row> using rt_hf = rt<half, R, C, L>;
-template <int N, vec_layout L = vec_layout::naive> using rv_fl = rv<float, N, L>;
-template <int N, vec_layout L = vec_layout::naive> using rv_bf = rv<bf16, N, L>;
-template <int N, vec_layout L = vec_layout::naive> using rv_hf = rv<half, N, L>;
 
 }  // namespace kittens

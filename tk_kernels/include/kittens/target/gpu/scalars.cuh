@@ -46,12 +46,7 @@ template <> kittens_device e4m3 from_float<e4m3>(float x) {
     return e4m3{uint8_t(two)};
 }
 
-// Two neighbouring elements of a register tile.
-template <typename T> struct alignas(2 * sizeof(T)) pair {
-    T x, y;
-};
-
-// A pair rounded from two floats, in one instruction for types of 16 and 8 bits.
+// Two elements rounded from two floats, in one instruction for types of 16 and 8 bits.
 template <typename T> kittens_device uint32_t pack(float x, float y);
 template <> kittens_device uint32_t pack<bf16>(float x, float y) {
     auto packed = __floats2bfloat162_rn(x, y);
@@ -88,7 +83,6 @@ kittens_device float reciprocal(float x) {
     return y;
 }
 kittens_device float tanh(float x) { return tanhf(x); }
-kittens_device float erf(float x) { return erff(x); }
 kittens_device float abs(float x) { return fabsf(x); }
 kittens_device float max(float x, float y) { return fmaxf(x, y); }
 kittens_device float min(float x, float y) { return fminf(x, y); }

@@ -20,21 +20,9 @@ struct loading {
     }
 };
 
-// Starts a load, which `done` waits for. Elements past the tensor's end are zero.
-template <shared_tile Dst, global_tensor Src>
-kittens_device void load_async(Dst& dst, const Src& src, element_coord at, semaphore&, int = 0,
-                               site where = kittens_here) {
-    group<1>::copy_async(dst, src, at, where);
-}
-template <shared_vec Dst, global_tensor Src>
-kittens_device void load_async(Dst& dst, const Src& src, element_coord at, semaphore&, int = 0,
-                               site where = kittens_here) {
-    group<1>::copy_async(dst, src, at, where);
-}
 template <typename Dst, global_tensor Src>
-kittens_device void load_async(Dst& dst, const Src& src, coord at, semaphore& done, int cluster_mask = 0,
-                               site where = kittens_here) {
-    load_async(dst, src, corner<Dst>(at), done, cluster_mask, where);
+kittens_device void start_load(Dst& dst, const Src& src, element_coord at, semaphore&, int, site where) {
+    group<1>::copy_async(dst, src, at, where);
 }
 
 // A place to load from whose batch or depth may be past the tensor's end: what is loaded is then zero.
@@ -43,45 +31,28 @@ template <global_tensor Src> kittens_device coord zero_beyond(const Src& src, co
     return at;
 }
 
-// Stores a tile or vector. Elements past the tensor's end are not written.
-template <global_tensor Dst, shared_tile Src>
-kittens_device void store_async(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
-    __syncwarp();
-    group<1>::store(dst, src, at, where);
-    __syncwarp();
-}
-template <global_tensor Dst, shared_vec Src>
-kittens_device void store_async(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {
-    __syncwarp();
-    for (int i = lane(); i < Src::length; i += warp_threads)
-        if (at.c + i < dst.cols()) dst.row(at.b, at.d, at.r)[at.c + i] = src.data[i];
-    __syncwarp();
-}
-// The same, added to what is there (each element atomically; fp32, or 16-bit rounded at each addition).
-template <global_tensor Dst, typename Src>
-kittens_device void store_add_async(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
-    static_assert(sizeof(typename Src::T) >= 2, "store_add_async: there is no addition of 8-bit elements");
+// A store is done when it returns.
+template <bool Add, global_tensor Dst, typename Src>
+kittens_device void start_store(const Dst& dst, const Src& src, element_coord at, site where) {
     __syncwarp();
     if constexpr (is_sv<Src>) {
-        for (int i = lane(); i < Src::length; i += warp_threads)
-            if (at.c + i < dst.cols()) atomicAdd(dst.row(at.b, at.d, at.r) + at.c + i, src.data[i]);
-    } else {
+        for (int i = lane(); i < Src::length; i += warp_threads) {
+            if (at.c + i >= dst.cols()) continue;
+            auto* to = dst.row(at.b, at.d, at.r) + at.c + i;
+            if constexpr (Add) atomicAdd(to, src.data[i]);
+            else *to = src.data[i];
+        }
+    } else if constexpr (Add) {
 #pragma unroll 4
         for (int k = lane(); k < Src::rows * Src::cols; k += warp_threads) {
             const int row = k / Src::cols, col = k % Src::cols;
             if (at.r + row < dst.rows() && at.c + col < dst.cols())
                 atomicAdd(dst.row(at.b, at.d, at.r + row) + at.c + col, element(src, row, col));
         }
+    } else {
+        group<1>::store(dst, src, at, where);
     }
     __syncwarp();
-}
-template <global_tensor Dst, typename Src>
-kittens_device void store_async(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
-    store_async(dst, src, corner<Src>(at), where);
-}
-template <global_tensor Dst, typename Src>
-kittens_device void store_add_async(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
-    store_add_async(dst, src, corner<Src>(at), where);
 }
 
 // A tile of block `rank` of the cluster, which is this block.

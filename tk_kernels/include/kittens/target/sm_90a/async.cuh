@@ -142,55 +142,23 @@ struct loading {
     kittens_device loading(semaphore& done, int bytes, site = kittens_here) { expect_bytes(done, bytes); }
 };
 
-// Starts a load; its bytes (Tile::bytes, tails included) are counted by `done`. Elements past the tensor's end are
-// zero. With a mask it lands in every block of the cluster whose bit is set, at the same offset, and signals each one's
-// `done`.
-template <shared_tile Dst, global_tensor Src>
-kittens_device void load_async(Dst& dst, const Src& src, element_coord at, semaphore& done, int cluster_mask = 0,
-                               site = kittens_here) {
-    if (elect()) {
+template <typename Dst, global_tensor Src>
+kittens_device void start_load(Dst& dst, const Src& src, element_coord at, semaphore& done, int cluster_mask, site) {
+    if (!elect()) return;
+    if constexpr (is_sv<Dst>) {
+        issue_load_of<Dst>(src, shared_address(dst.data), at, shared_address(&done), cluster_mask);
+    } else {
 #pragma unroll
         for (int chunk = 0; chunk < Dst::chunks; chunk++)
             issue_load_of<Dst>(src, shared_address(dst.data) + chunk * Dst::chunk_stride,
                                {at.b, at.d, at.r, at.c + chunk * Dst::chunk_cols}, shared_address(&done), cluster_mask);
     }
 }
-template <shared_vec Dst, global_tensor Src>
-kittens_device void load_async(Dst& dst, const Src& src, element_coord at, semaphore& done, int cluster_mask = 0,
-                               site = kittens_here) {
-    if (elect()) issue_load_of<Dst>(src, shared_address(dst.data), at, shared_address(&done), cluster_mask);
-}
-template <typename Dst, global_tensor Src>
-kittens_device void load_async(Dst& dst, const Src& src, coord at, semaphore& done, int cluster_mask = 0,
-                               site where = kittens_here) {
-    load_async(dst, src, corner<Dst>(at), done, cluster_mask, where);
-}
-
-// Starts a store of this warp's (one bulk group). Elements past the tensor's end are not written; but TMA writes whole
-// 16-byte units (seen on an H200), so a tensor whose rows end inside one needs padding of its own there. The source may
-// be overwritten, and the block may end, after store_read_wait by the warp that stored; after store_wait the global
-// memory is written. A vector that the tensor has no map for lies wholly in it, at a multiple of 16 bytes.
-template <global_tensor Dst, typename Src>
-kittens_device void store_async(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
+template <bool Add, global_tensor Dst, typename Src>
+kittens_device void start_store(const Dst& dst, const Src& src, element_coord at, site) {
     __syncwarp();
-    if (elect()) issue_stores<false>(dst, src, at);
+    if (elect()) issue_stores<Add>(dst, src, at);
     __syncwarp();
-}
-// The same, added to what is there (each element atomically; fp32, or 16-bit rounded at each addition).
-template <global_tensor Dst, typename Src>
-kittens_device void store_add_async(const Dst& dst, const Src& src, element_coord at, site = kittens_here) {
-    static_assert(sizeof(typename Src::T) >= 2, "store_add_async: there is no addition of 8-bit elements");
-    __syncwarp();
-    if (elect()) issue_stores<true>(dst, src, at);
-    __syncwarp();
-}
-template <global_tensor Dst, typename Src>
-kittens_device void store_async(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
-    store_async(dst, src, corner<Src>(at), where);
-}
-template <global_tensor Dst, typename Src>
-kittens_device void store_add_async(const Dst& dst, const Src& src, coord at, site where = kittens_here) {
-    store_add_async(dst, src, corner<Src>(at), where);
 }
 
 // Waits until at most Pending of this warp's stores have not yet read their source, or have not yet finished.

@@ -24,15 +24,11 @@ kittens_device uint64_t descriptor(const Tile& tile, int offset, int leading_byt
 // Slice k, 32 bytes deep, of an operand whose M (or N) runs along the tile's rows: K is contiguous. `row` is its first
 // row.
 template <shared_tile Tile> kittens_device uint64_t k_major(const Tile& tile, int row, int k) {
-    const int byte = 32 * k;
-    const int offset =
-        byte / Tile::chunk_bytes * Tile::chunk_stride + row * Tile::chunk_bytes + byte % Tile::chunk_bytes;
-    return descriptor(tile, offset, 16, 8 * Tile::chunk_bytes);
+    return descriptor(tile, Tile::offset(row, 32 / int(sizeof(typename Tile::T)) * k), 16, 8 * Tile::chunk_bytes);
 }
 // The same, 16-deep, where M (or N) runs along the tile's columns: M is contiguous, from column `col` on.
 template <shared_tile Tile> kittens_device uint64_t mn_major(const Tile& tile, int col, int k) {
-    const int offset = col / Tile::chunk_cols * Tile::chunk_stride + 16 * k * Tile::chunk_bytes;
-    return descriptor(tile, offset, Tile::chunk_stride, 8 * Tile::chunk_bytes);
+    return descriptor(tile, Tile::offset(16 * k, col), Tile::chunk_stride, 8 * Tile::chunk_bytes);
 }
 
 // The compiler may neither move uses of an accumulator across an asynchronous multiply's issue and wait nor keep
@@ -45,7 +41,7 @@ template <register_tile Tile> kittens_device void pin(Tile& tile) {
 }
 
 template <bool TransA, bool TransB, int Sign = 1, register_tile D, typename A, shared_tile B>
-kittens_device void issue(D& d, const A& a, const B& b, int accumulate) {
+kittens_device void issue(D& d, const A& a, const B& b, int accumulate, const char* /*op*/, site) {
     using T = typename B::T;
     constexpr bool a_in_registers = is_rt<A>;
     constexpr int m = a_in_registers ? 4 * A::rows : TransA ? A::cols : A::rows;
@@ -84,14 +80,6 @@ kittens_device void issue(D& d, const A& a, const B& b, int accumulate) {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     pin(d);
 }
-
-}  // namespace warpgroup
-}  // namespace kittens
-
-#include "kittens/target/gpu/warpgroup_mma.cuh"
-
-namespace kittens {
-namespace warpgroup {
 
 // Waits until at most Pending of this warpgroup's multiplies are in flight. Name the accumulators that are read next.
 template <int Pending = 0> kittens_device void mma_wait(site = kittens_here) {

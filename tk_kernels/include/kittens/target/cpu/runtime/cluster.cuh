@@ -79,17 +79,13 @@ class cluster {
             leave(w);
         }
     }
-    // Lets every other ready warp go first.
-    void give_way(warp& w) {
-        make_ready(w);
-        leave(w);
-    }
-    // The same for the other clusters, which claim from the counter that w is about to claim from.
+    // Lets every other ready warp go first, and the other clusters, which claim from the counter that w is about to claim from.
     void let_others_run(warp& w, const action& who) {
         if (claims_ == nullptr)
             fail(name(who), " claims a number in a launch whose blocks run one after another: launch_queue starts it");
         yields_ = !shape_.resident;
-        give_way(w);
+        make_ready(w);
+        leave(w);
     }
     claims* claimed_numbers() { return claims_; }
     // Until somebody calls make_ready.
@@ -97,9 +93,6 @@ class cluster {
     void make_ready(warp& w) { ready_.push_back(&w); }
 
     bool anything_in_flight() const { return !effects_.empty() || queued_multiplies_ > 0; }
-
-    // Other warps that could run.
-    bool anyone_ready() const { return !ready_.empty(); }
 
     // --- asynchronous effects ------------------------------------------------------------------------------------
     void start(effect e) { effects_.push_back(std::move(e)); }
@@ -158,7 +151,11 @@ class cluster {
     int new_agent() { return agents_++; }
 
     // --- memory and semaphores -----------------------------------------------------------------------------------
-    block& at_rank(const warp& w, int rank) { return blocks_[first_of(*w.home) + rank]; }
+    block& at_rank(const warp& w, int rank, const action& who) {
+        if (rank < 0 || rank >= shape_.cluster_blocks)
+            fail(name(who), " names block ", rank, " of a cluster of ", shape_.cluster_blocks);
+        return blocks_[first_of(*w.home) + rank];
+    }
     std::vector<warp>& warps() { return warps_; }
     barrier_state& cluster_barrier(const warp& w) { return cluster_barriers_[w.home->place / shape_.cluster_blocks]; }
     const shape& dimensions() const { return shape_; }
@@ -206,10 +203,7 @@ class cluster {
         s.published.join(s.gathered);
         for (warp* w : s.waiting) make_ready(*w);
         s.waiting.clear();
-        progress_++;
     }
-
-    uint64_t progress() const { return progress_; }
 
     // A store to global memory, ordinary or asynchronous, when w issues it: a kernel that starts early may not overtake
     // those before it, which may still read what it overwrites.
@@ -427,7 +421,6 @@ class cluster {
         effect e = std::move(effects_[index]);
         if (index + 1 != effects_.size()) effects_[index] = std::move(effects_.back());
         effects_.pop_back();
-        progress_++;
         switch (e.what) {
             case effect::kind::load: land_load(e); break;
             case effect::kind::copy: read_to(e); break;
@@ -449,7 +442,6 @@ class cluster {
         raise(*e.raised, e.amount, e.carried, e.agent, e.when, e.who);
     }
     void raise(counter_state& s, int amount, const clock& carried, int agent, tick when, const action& who) {
-        progress_++;
         counted_.raise(s, amount, carried, agent, when, who);
         std::erase_if(s.waiting, [&](const counter_state::sleeper& w) {
             if (s.value < w.at_least) return false;
@@ -568,7 +560,6 @@ class cluster {
     random dice_{0};
     std::optional<temper> temper_;
     size_t queued_multiplies_ = 0;
-    uint64_t progress_ = 0;
     int agents_ = 0, running_ = 0;
     int earlier_agent_ = 0;  // the kernels before this one: their end is its only event
     bool waited_ = false;

@@ -140,7 +140,6 @@ struct warp {
     uint64_t preference = 0;
     bool ended = false;
     waiting_for waits;
-    size_t allocations = 0;
     int multiply_agent = 0, store_agent = 0, copy_agent = 0;
     int written_agent = 0;                        // its bulk stores again: what they wrote is there
     tick multiplies = 0, stores = 0, copies = 0;  // issued
@@ -149,7 +148,6 @@ struct warp {
     std::vector<tick> copy_groups;  // of each that was committed, the newest copy
     std::deque<multiply> queue;
     std::vector<register_claim> claims;
-    int idle_tests = 0;
 
     action doing(const char* op, site at) const { return {op, at, home->number, index}; }
 };

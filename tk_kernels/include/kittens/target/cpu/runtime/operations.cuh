@@ -20,6 +20,16 @@ inline warp& begin() {
     return w;
 }
 
+// The same of an operation that reports name.
+struct operation {
+    warp& w;
+    action who;
+};
+inline operation begin(const char* op, site where) {
+    warp& w = begin();
+    return {w, w.doing(op, where)};
+}
+
 // What w did so far is known to whoever it just told; what it does next is not.
 inline void next_tick(warp& w) { w.before.see(w.id, ++w.now); }
 

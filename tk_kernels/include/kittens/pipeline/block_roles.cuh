@@ -1,0 +1,44 @@
+// Who does what in a block of a pipeline: K::consumers warpgroups compute; behind them is the producer, of whose warps so
+// many have work. The first of them is the loader.
+#pragma once
+
+#include "kittens/pipeline/ring.cuh"
+
+namespace kittens {
+
+// Between setting up the semaphores and using them. The warp that set them up is the loader: it does not wait for the
+// others, so that its first loads are on their way while they start; in a cluster it must, since it loads into
+// neighbours.
+template <int Warps, int ClusterBlocks> kittens_device void start_pipeline(bool loader) {
+    constexpr int barrier = 15;
+    if (loader) fence_init();
+    if constexpr (ClusterBlocks > 1) sync_cluster();
+    else if (loader) arrive_named(barrier, Warps);
+    else sync_named(barrier, Warps);
+}
+
+template <typename K, int ProducingWarps, int BlocksPerSm = 1> struct block_roles {
+    static constexpr int cluster_blocks = 1, blocks_per_sm = BlocksPerSm;
+    static constexpr bool starts_early = kittens::starts_early<K>;
+    static constexpr int warps = limits::pipeline_warps(K::consumers, ProducingWarps);
+    static constexpr int computing_warps = warpgroup_warps * K::consumers;
+    static constexpr int left_registers = limits::producer_registers(K::consumers, K::consumer_registers, BlocksPerSm);
+    static_assert(left_registers >= limits::least_registers, "the consumers ask for more registers than the block has");
+
+    kittens_device static bool is_loader() { return warp_index() == computing_warps; }
+
+    // By all warps: what the producer's do, and what the consumers' do. With consumer_registers 0 nobody asks for more
+    // than it begins with.
+    template <typename Produce, typename Consume> kittens_device static void divide(Produce produce, Consume consume) {
+        constexpr bool moves = K::consumer_registers > 0;
+        if (warpgroup_index() == K::consumers) {
+            if constexpr (moves) decrease_registers<left_registers>();
+            produce();
+        } else {
+            if constexpr (moves) increase_registers<K::consumer_registers>();
+            consume();
+        }
+    }
+};
+
+}  // namespace kittens
