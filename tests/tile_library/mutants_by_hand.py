@@ -321,9 +321,9 @@ RIGHT: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     "gemm": tuple(
         (kind, file, f"Operation::template finish<{finished});", "the plain product has nothing to finish")
         for kind, file, finished in (
-            ("operation", _GEMM, f"rows * C.tile_n / 128>( slice, g.extra, {_FINISHED}"),
-            ("coordinate", _GEMM, f"rows * C.tile_n / 128>( slice, g.extra, {_FINISHED}"),
-            ("operation", _GEMM, "rows * C.tile_n / 128>(sum, g.extra, at"),
+            ("operation", _GEMM, f"rows * C.tile.n / 128>( slice, g.extra, {_FINISHED}"),
+            ("coordinate", _GEMM, f"rows * C.tile.n / 128>( slice, g.extra, {_FINISHED}"),
+            ("operation", _GEMM, "rows * C.tile.n / 128>(sum, g.extra, at"),
             ("operation", _SWAPPED, "unit_cols / 2>(whole, g.extra, at"),
             ("operation", _BY_WARPS, "rows * cols / 32>(slice, g.extra, at"),
         )

@@ -110,10 +110,12 @@ def compile_chooser(
     entries = []
     for kernel in ASKED:
         _, tile, _, stages, _, cluster, schedule, *more = kernel.split()
-        sizes = ", ".join([*tile.split("x"), stages, *cluster.split("x")])
-        last = f"{str('hilbert' in more).lower()}, 0, {str('divided' in more).lower()}"
+        tile, cluster = tile.replace("x", ", "), cluster.replace("x", ", ")
         schedule = "in_turn" if kernel == BUILT[2] else f"schedule::{schedule}"
-        entries.append(f"entry<config{{{sizes}, {schedule}, {last}}}>")
+        flags = "".join(f", .{flag} = true" for flag in ("hilbert", "divided") if flag in more)
+        entries.append(
+            f"entry<config{{.tile{{{tile}}}, .stages = {stages}, .cluster{{{cluster}}}, .consumers = {schedule}{flags}}}>"
+        )
     folder = tmp_path_factory.mktemp("choice")
     source, output = folder / ("choice.cc" if target == CPU.name else "choice.cu"), folder / "choice.so"
     source.write_text(PROGRAM % (multiprocessors, ", ".join(entries), CHOICES))

@@ -14,7 +14,8 @@ constexpr bool three = SCHEDULE == 1, many = SCHEDULE == 2, whole = SCHEDULE == 
 // query heads, which share one key head; rows of queries and of keys
 constexpr int H = many ? 24 : 2, N = three ? 400 : many ? 40 : 300, M = three ? 450 : whole ? 130 : N, D = 64;
 constexpr float scale = 2.f;  // scores so far apart that the running maximum moves
-constexpr config shape{64, 128, three ? 3 : 2, many ? 8 : 3, !three};
+constexpr config shape{
+    .dim = 64, .keys = 128, .consumers = three ? 3 : 2, .stages = many ? 8 : 3, .hold_queries = !three};
 
 mutants::given<bf16> q(H * N * D), k(M* D), v(M* D);
 mutants::result<bf16> out(H * N * D);

@@ -13,21 +13,21 @@ using namespace kittens;
 using namespace tk::gemm;
 
 constexpr int schedules = 10;
-constexpr config shapes[schedules] = {{128, 128, 2, 1, 1, cooperative},
-                                      {64, 128, 2, 1, 1, tk::gemm::pingpong},
-                                      {64, 128, 2, 2, 1, cooperative},
-                                      {128, 128, 2, 1, 1, cooperative, false, 2},
-                                      {32, 128, 2, 1, 1, swapped},
-                                      {128, 128, 3, 1, 1, by_warps},
-                                      {128, 128, 2, 1, 1, cooperative, false, 0, true},
-                                      {64, 128, 2, 1, 1, tk::gemm::pingpong, false, 0, true},
-                                      {64, 128, 2, 2, 1, cooperative, false, 0, true},
-                                      {64, 128, 2, 1, 1, tk::gemm::pingpong, false, 0, true}};
+constexpr config shapes[schedules] = {{.tile{128, 128}, .stages = 2},
+                                      {.tile{64, 128}, .stages = 2, .consumers = tk::gemm::pingpong},
+                                      {.tile{64, 128}, .stages = 2, .cluster{2, 1}},
+                                      {.tile{128, 128}, .stages = 2, .promotion = 2},
+                                      {.tile{32, 128}, .stages = 2, .consumers = swapped},
+                                      {.tile{128, 128}, .stages = 3, .consumers = by_warps},
+                                      {.tile{128, 128}, .stages = 2, .divided = true},
+                                      {.tile{64, 128}, .stages = 2, .consumers = tk::gemm::pingpong, .divided = true},
+                                      {.tile{64, 128}, .stages = 2, .cluster{2, 1}, .divided = true},
+                                      {.tile{64, 128}, .stages = 2, .consumers = tk::gemm::pingpong, .divided = true}};
 constexpr config shape = shapes[SCHEDULE];
 constexpr int split = 2;
 // Of the tiles that are divided one is left for the last round; all blocks, or clusters, have a part of it.
-constexpr int blocks = SCHEDULE == 9 ? 6 : 4, parts = blocks / shape.cluster_m;
-constexpr int M = shape.divided ? shape.tile_m * (blocks + shape.cluster_m) - 8 : 376;
+constexpr int blocks = SCHEDULE == 9 ? 6 : 4, parts = blocks / shape.cluster.m;
+constexpr int M = shape.divided ? shape.tile.m * (blocks + shape.cluster.m) - 8 : 376;
 constexpr int N = shape.divided ? 120 : 248, K = shape.divided ? 64 * (4 * parts + 2) + 24 : 312;
 
 mutants::given<bf16> original(M* K), b(K* N);
@@ -51,7 +51,7 @@ struct copy_kernel {
 };
 
 template <config C> void multiply() {
-    const int rows = C.tile_m * C.cluster_m, tiles_m = (M + rows - 1) / rows, tiles_n = (N + C.tile_n - 1) / C.tile_n;
+    const int rows = C.tile.m * C.cluster.m, tiles_m = (M + rows - 1) / rows, tiles_n = (N + C.tile.n - 1) / C.tile.n;
     if constexpr (C.divided) {
         std::vector<float> memory;  // what a call before this one has left
         const allocation allocate = [&](int64_t numbers) {

@@ -9,7 +9,8 @@ using namespace kittens;
 using namespace tk::linear_attention;
 
 constexpr int schedules = 2;
-constexpr config outputs{64, 2, 3, true}, sums{64, 2, 3, false};
+constexpr config outputs{.keys = 64, .consumers = 2, .stages = 3, .outputs = true},
+    sums{.keys = 64, .consumers = 2, .stages = 3};
 constexpr int H = 4, N = SCHEDULE == 1 ? 900 : 300, D = 64;  // heads, which share one q and k
 const segmentation cut(divide_up(N, chunk), SCHEDULE == 1 ? 3 : 1);
 

@@ -99,9 +99,11 @@ void forward(const problem& p, const tensor& q, const tensor& k, const tensor& v
     const row_values own_lse = lse_of(lse, p, empty, seeing.rows);
     const call c{{seeing}, own_q, k, v, own_out, own_lse, counter, o.order, stream};
     if (o.synchronous == 1) c.synchronous<64>(o.blocks_per_sm < 1 ? 4 : std::min(o.blocks_per_sm, 4));
-    else if (p.dim == 128) c.pipelined<config{128, 128, 2, 5, true}>();
-    else if (c.cost(3, 1) <= c.cost(2, 0.85)) c.pipelined<config{64, 128, 3, 8, false}>();
-    else c.pipelined<config{64, 128, 2, 8, true}>();
+    else if (p.dim == 128)
+        c.pipelined<config{.dim = 128, .keys = 128, .consumers = 2, .stages = 5, .hold_queries = true}>();
+    else if (c.cost(3, 1) <= c.cost(2, 0.85))
+        c.pipelined<config{.dim = 64, .keys = 128, .consumers = 3, .stages = 8}>();
+    else c.pipelined<config{.dim = 64, .keys = 128, .consumers = 2, .stages = 8, .hold_queries = true}>();
 }
 
 }  // namespace tk::attention

@@ -21,7 +21,7 @@ namespace tk::attention {
 
 struct config {
     int dim, keys, consumers, stages;
-    bool hold_queries;  // in registers, where there is room for them: less to read from shared memory
+    bool hold_queries = false;  // in registers, where there is room for them: less to read from shared memory
 };
 
 // What the two kernels know, in their tiles.

@@ -20,12 +20,12 @@ template <config C, operation Operation = product> struct by_warps_kernel {
     using result = typename Operation::result;
     static_assert(sizeof(operand) == 2 && !Operation::transposed_b, "by_warps: operands of 16 bits, B row-major");
     static constexpr int warps = 4, cluster_blocks = 1, blocks_per_sm = 2;
-    static constexpr int stages = C.stages, tile_k = 32, rows = C.tile_m / 2, cols = C.tile_n / 2;
+    static constexpr int stages = C.stages, tile_k = 32, rows = C.tile.m / 2, cols = C.tile.n / 2;
 
     using strip = st<result, 16, cols>;
     struct input {
-        st<operand, C.tile_m, tile_k> a;
-        st<operand, tile_k, C.tile_n> b;
+        st<operand, C.tile.m, tile_k> a;
+        st<operand, tile_k, C.tile.n> b;
     };
     union room {  // the ring is empty when a tile's sums are ready
         input stages[C.stages];
@@ -93,7 +93,7 @@ template <config C, operation Operation = product> struct by_warps_kernel {
 
     // Of the warp's quarter of a tile.
     kittens_device static element_coord corner_of(int row, int col) {
-        return {0, 0, C.tile_m * row + rows * (warp_index() / 2), C.tile_n * col + cols * (warp_index() % 2)};
+        return {0, 0, C.tile.m * row + rows * (warp_index() / 2), C.tile.n * col + cols * (warp_index() % 2)};
     }
 };
 

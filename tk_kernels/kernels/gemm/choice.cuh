@@ -46,23 +46,23 @@ template <operation Operation> int64_t steps_of(const problem<Operation>& p) {
     return divide_up(p.k, 128 / int(sizeof(typename Operation::operand)));
 }
 template <operation Operation> int64_t cluster_tiles(const config& c, const problem<Operation>& p) {
-    return divide_up(p.m, c.tile_m * c.cluster_m) * divide_up(p.n, c.tile_n * c.cluster_n);
+    return divide_up(p.m, c.tile.m * c.cluster.m) * divide_up(p.n, c.tile.n * c.cluster.n);
 }
-inline int clusters_of(const config& c) { return std::max(1, multiprocessors() / (c.cluster_m * c.cluster_n)); }
+inline int clusters_of(const config& c) { return std::max(1, multiprocessors() / (c.cluster.m * c.cluster.n)); }
 
 // The tiles of the result, of a whole cluster each, in the order that is asked for.
 template <operation Operation>
 tile_bands tiles_of(const config& c, const problem<Operation>& p, const options& o) {
     const bool row_major = o.order == int(tile_order::row_major);
-    return {int(divide_up(p.m, c.tile_m * c.cluster_m)), int(divide_up(p.n, c.tile_n * c.cluster_n)),
-            row_major ? 1 : square_band(c.tile_m, c.tile_n, c.cluster_m)};
+    return {int(divide_up(p.m, c.tile.m * c.cluster.m)), int(divide_up(p.n, c.tile.n * c.cluster.n)),
+            row_major ? 1 : square_band(c.tile.m, c.tile.n, c.cluster.m)};
 }
 
 template <config C, operation Operation>
     requires(C.consumers == swapped)
 void start(const problem<Operation>& p, const options& o, void* stream) {
     using kernel = swapped_kernel<C, Operation>;
-    const int rows = int(divide_up(p.m, C.tile_m)), cols = int(divide_up(p.n, C.tile_n)), split = best_split(C, p, o);
+    const int rows = int(divide_up(p.m, C.tile.m)), cols = int(divide_up(p.n, C.tile.n)), split = best_split(C, p, o);
     kittens::launch<kernel>({.blocks = rows * cols * split,
                              .shared_bytes = kernel::shared_bytes,
                              .cluster_blocks = split,
@@ -104,7 +104,7 @@ template <config C, operation Operation>
 void start(const problem<Operation>& p, const options& o, void* stream) {
     using kernel = kernel<C, Operation>;
     using pipeline = lcf<kernel>;
-    constexpr int blocks = kernel::cluster_blocks, tile = C.tile_m * C.tile_n;
+    constexpr int blocks = kernel::cluster_blocks, tile = C.tile.m * C.tile.n;
     const int resident = resident_blocks<pipeline>({.blocks = blocks, .shared_bytes = pipeline::shared_bytes}) / blocks;
     if (resident < 1) throw std::invalid_argument("gemm: this GPU holds no cluster of the kernel that is asked for");
     const tile_bands tiles = tiles_of(C, p, o);
@@ -131,10 +131,10 @@ template <operation Operation> struct built {
 // sums of a thread beside 40 others.
 template <operation Operation> constexpr bool fits(const config& asked, const config& c) {
     if (c.consumers == by_warps) return !limits::multiplies_behind;
-    const int rows = c.consumers == cooperative && c.tile_m > 64 ? c.tile_m / 2 : c.tile_m;
-    return c.cluster_m * c.cluster_n <= limits::most_cluster_blocks && (c.stages >= 2 || c.stages == asked.stages) &&
+    const int rows = c.consumers == cooperative && c.tile.m > 64 ? c.tile.m / 2 : c.tile.m;
+    return c.cluster.m * c.cluster.n <= limits::most_cluster_blocks && (c.stages >= 2 || c.stages == asked.stages) &&
            (c.consumers == swapped ||
-            rows * c.tile_n / 128 + 40 + limits::spare_registers <= Operation::consumer_registers);
+            rows * c.tile.n / 128 + 40 + limits::spare_registers <= Operation::consumer_registers);
 }
 // The launch of a configuration's kernel, if it fits.
 template <operation Operation, config Shape> constexpr auto start_of() {
@@ -156,24 +156,24 @@ template <operation Operation> double arrive_clocks(const config& c, const probl
     double a_rows = 1, b_rows = 1;
     if (row_bytes % 64 != 0 && Operation::transposed_b) {
         a_rows = 2.2;
-        b_rows = c.cluster_m > 1 && row_bytes % 32 != 0 ? 1.35 : 2.2;
+        b_rows = c.cluster.m > 1 && row_bytes % 32 != 0 ? 1.35 : 2.2;
     } else if (row_bytes % 64 != 0) {
-        b_rows = 1 + 1.8 / c.cluster_m;
+        b_rows = 1 + 1.8 / c.cluster.m;
     }
-    return (a_rows * c.tile_m + b_rows * c.tile_n) * 128 / limits::operand_bytes * 1.04;
+    return (a_rows * c.tile.m + b_rows * c.tile.n) * 128 / limits::operand_bytes * 1.04;
 }
 // Where multiplies end when they return, shared memory bounds them: 16 rows a warp have 237 of 630 TFLOPS at 4096
 // (H200). Warps of 64 x 64 should have 0.8, by count; 321 of 575 are measured (H100).
 inline double multiply_clocks(const config& c) {
     const double slower = limits::multiplies_behind ? 1 : c.consumers == by_warps ? 1.25 : 2.5;
-    return slower * c.tile_m * c.tile_n * 128 / limits::multiply_bytes;
+    return slower * c.tile.m * c.tile.n * 128 / limits::multiply_bytes;
 }
-inline double write_clocks(const config& c) { return c.tile_m * c.tile_n / limits::written_sums; }
+inline double write_clocks(const config& c) { return c.tile.m * c.tile.n / limits::written_sums; }
 
 // The operands' way from memory; B's as often as it is read. Loads of which over 32 rows of A are not there take
 // longer: 8192 x 28672 arrive in 153 us with 1 row of 64, in 126 with all.
 template <operation Operation> double memory_clocks(const config& c, const problem<Operation>& p, double b_reads = 1) {
-    const double slower = c.tile_m - p.m > 32 ? 1.2 : 1;
+    const double slower = c.tile.m - p.m > 32 ? 1.2 : 1;
     return slower * (p.m + b_reads * p.n) * double(p.k) * sizeof(typename Operation::operand) / limits::memory_bytes;
 }
 
@@ -183,12 +183,12 @@ template <operation Operation> double memory_clocks(const config& c, const probl
 // long. An operation's own arithmetic adds to that, by the sums of a thread (`finish_clocks`): in ping-pong a quarter
 // of it shows beside the other's multiplies, and half of it at the end, where there are none.
 template <operation Operation> double tile_clocks(const config& c, const problem<Operation>& p) {
-    const double tiles = double(divide_up(p.m, c.tile_m)) * divide_up(p.n, c.tile_n);
+    const double tiles = double(divide_up(p.m, c.tile.m)) * divide_up(p.n, c.tile.n);
     const double rounds = std::ceil(tiles / multiprocessors());
     const double steps = steps_of(p) * std::fmax(multiply_clocks(c), arrive_clocks(c, p));
     const double write = write_clocks(c);
     const int consumers = sharing(c);
-    const double finish = Operation::finish_clocks(p.extra, c.tile_m * c.tile_n / (128 * consumers), consumers);
+    const double finish = Operation::finish_clocks(p.extra, c.tile.m * c.tile.n / (128 * consumers), consumers);
     const double least = memory_clocks(c, p) + write + finish;
     if (c.consumers != pingpong) return std::fmax(least, rounds * (steps + write + finish));
     return std::fmax(least, rounds * (std::fmax(steps, 1.25 * write + finish) + 0.25 * finish) + 0.5 * finish);
@@ -199,13 +199,13 @@ template <operation Operation> double tile_clocks(const config& c, const problem
 // exchanges them. Rows of tiles, which are not in step, do not share B. By 64x64, B comes slower: 64 x 6144 x 4096
 // takes 32.4 us, and 30.1 by 64x128 (H100).
 template <operation Operation> double swapped_clocks(const config& c, const problem<Operation>& p, int split) {
-    const double blocks = double(divide_up(p.m, c.tile_m)) * divide_up(p.n, c.tile_n) * split;
+    const double blocks = double(divide_up(p.m, c.tile.m)) * divide_up(p.n, c.tile.n) * split;
     const double under_way = 2000.0 / (c.stages - 1), start = 1000;
     const double step = std::fmax(std::fmax(multiply_clocks(c), arrive_clocks(c, p)), under_way);
     const double rounds = std::ceil(blocks / multiprocessors()) * (divide_up(steps_of(p), split) * step + start);
-    const double exchange = split > 1 ? 500 * split + 75 * c.tile_m : 10 * c.tile_m;
-    const double slower = c.tile_m == 64 && c.tile_n == 64 ? 1.3 : 1;
-    const double least = slower * memory_clocks(c, p, divide_up(p.m, c.tile_m));
+    const double exchange = split > 1 ? 500 * split + 75 * c.tile.m : 10 * c.tile.m;
+    const double slower = c.tile.m == 64 && c.tile.n == 64 ? 1.3 : 1;
+    const double least = slower * memory_clocks(c, p, divide_up(p.m, c.tile.m));
     return std::fmax(rounds, least) + write_clocks(c) + exchange;
 }
 
@@ -232,9 +232,9 @@ template <operation Operation> double divided_clocks(const config& c, const prob
     const double round = c.consumers == pingpong ? std::fmax(whole, 1.25 * write) : whole + write;
     const double last = c.consumers == pingpong ? write : 0;  // which no multiplies hide
     const double reads = double(divide_up(strips_of(c), parts) * parts);
-    const double exchange = c.tile_m * c.tile_n * sizeof(float) / limits::operand_bytes + 830 * reads + 900;
+    const double exchange = c.tile.m * c.tile.n * sizeof(float) / limits::operand_bytes + 830 * reads + 900;
     const double rounds = divide_up(cluster_tiles(c, p), clusters_of(c)) * round - saved + last;
-    const double doubt = c.tile_n == 128 ? 1.03 : 1.05;
+    const double doubt = c.tile.n == 128 ? 1.03 : 1.05;
     return doubt * (std::fmax(memory_clocks(c, p) + write, rounds) + (parts > 1 ? exchange : 0) + cleared);
 }
 
@@ -267,16 +267,16 @@ inline bool splits(const config& c, const options& o) {
 
 inline bool matches(const config& c, const options& o) {
     auto agrees = [](int wanted, int has) { return wanted <= 0 || wanted == has; };
-    return agrees(o.stages, c.stages) && agrees(o.tile_m, c.tile_m) && agrees(o.tile_n, c.tile_n) &&
-           agrees(o.cluster_m, c.cluster_m) && agrees(o.cluster_n, c.cluster_n) && agrees(o.schedule, c.consumers) &&
+    return agrees(o.stages, c.stages) && agrees(o.tile_m, c.tile.m) && agrees(o.tile_n, c.tile.n) &&
+           agrees(o.cluster_m, c.cluster.m) && agrees(o.cluster_n, c.cluster.n) && agrees(o.schedule, c.consumers) &&
            c.hilbert == (o.order == int(tile_order::hilbert)) && splits(c, o);
 }
 
 inline std::string name(const config& c) {
     auto pair = [](int x, int y) { return std::to_string(x) + "x" + std::to_string(y); };
     const char* consumers[] = {"", " cooperative", " pingpong", " swapped", " by_warps"};
-    return "tile " + pair(c.tile_m, c.tile_n) + " stages " + std::to_string(c.stages) + " cluster " +
-           pair(c.cluster_m, c.cluster_n) + consumers[c.consumers] + (c.hilbert ? " order hilbert" : "") +
+    return "tile " + pair(c.tile.m, c.tile.n) + " stages " + std::to_string(c.stages) + " cluster " +
+           pair(c.cluster.m, c.cluster.n) + consumers[c.consumers] + (c.hilbert ? " order hilbert" : "") +
            (c.divided ? " divided" : "") + (c.promotion > 0 ? " promotion " + std::to_string(c.promotion) : "");
 }
 

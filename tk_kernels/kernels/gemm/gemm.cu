@@ -5,19 +5,24 @@ namespace tk::gemm {
 namespace {
 
 // The first fifteen are what problems get unless told otherwise; the others answer to forced options (stages 1 to 3
-// are Table 1 of the paper). tile_m, tile_n, stages, cluster_m, cluster_n, schedule, Hilbert order, promotion, divided.
+// are Table 1 of the paper).
 constexpr int choices = 15;
 constexpr auto& kernels = built_kernels<
-    product, config{128, 256, 4, 1, 1, cooperative}, config{128, 192, 4, 1, 1, pingpong},
-    config{128, 128, 6, 1, 1, in_turn}, config{64, 128, 8, 1, 1, cooperative}, config{16, 128, 6, 1, 1, swapped},
-    config{64, 64, 12, 1, 1, swapped}, config{128, 64, 8, 1, 1, swapped}, config{128, 256, 4, 2, 1, cooperative},
-    config{128, 192, 4, 2, 1, pingpong}, config{128, 128, 6, 2, 1, pingpong}, config{64, 128, 8, 2, 1, cooperative},
-    config{128, 256, 4, 2, 1, cooperative, false, 0, true}, config{128, 192, 4, 1, 1, pingpong, false, 0, true},
-    config{128, 128, 6, 1, 1, pingpong, false, 0, true}, config{128, 128, 3, 1, 1, by_warps},
-    config{128, 256, 3, 1, 1, cooperative}, config{128, 256, 2, 1, 1, cooperative},
-    config{128, 256, 1, 1, 1, cooperative}, config{128, 256, 4, 1, 2, cooperative},
-    config{256, 128, 4, 2, 1, cooperative}, config{128, 128, 4, 1, 1, pingpong},
-    config{128, 256, 4, 1, 1, cooperative, true}>;
+    product, config{.tile{128, 256}, .stages = 4}, config{.tile{128, 192}, .stages = 4, .consumers = pingpong},
+    config{.tile{128, 128}, .stages = 6, .consumers = in_turn}, config{.tile{64, 128}, .stages = 8},
+    config{.tile{16, 128}, .stages = 6, .consumers = swapped},
+    config{.tile{64, 64}, .stages = 12, .consumers = swapped},
+    config{.tile{128, 64}, .stages = 8, .consumers = swapped}, config{.tile{128, 256}, .stages = 4, .cluster{2, 1}},
+    config{.tile{128, 192}, .stages = 4, .cluster{2, 1}, .consumers = pingpong},
+    config{.tile{128, 128}, .stages = 6, .cluster{2, 1}, .consumers = pingpong},
+    config{.tile{64, 128}, .stages = 8, .cluster{2, 1}},
+    config{.tile{128, 256}, .stages = 4, .cluster{2, 1}, .divided = true},
+    config{.tile{128, 192}, .stages = 4, .consumers = pingpong, .divided = true},
+    config{.tile{128, 128}, .stages = 6, .consumers = pingpong, .divided = true},
+    config{.tile{128, 128}, .stages = 3, .consumers = by_warps}, config{.tile{128, 256}, .stages = 3},
+    config{.tile{128, 256}, .stages = 2}, config{.tile{128, 256}, .stages = 1},
+    config{.tile{128, 256}, .stages = 4, .cluster{1, 2}}, config{.tile{256, 128}, .stages = 4, .cluster{2, 1}},
+    config{.tile{128, 128}, .stages = 4, .consumers = pingpong}, config{.tile{128, 256}, .stages = 4, .hilbert = true}>;
 
 }  // namespace
 

@@ -34,12 +34,17 @@ enum schedule { cooperative = 1, pingpong, swapped, by_warps };
 // In turn, where multiplies go on behind an epilogue; where they have ended when they return, all warps must multiply.
 constexpr schedule in_turn = limits::multiplies_behind ? pingpong : cooperative;
 
+struct extent {
+    int m, n;
+};
 struct config {
-    int tile_m, tile_n, stages, cluster_m, cluster_n;
-    schedule consumers;
+    extent tile;
+    int stages;
+    extent cluster = {1, 1};  // in blocks
+    schedule consumers = cooperative;
     bool hilbert = false;  // the order of the tiles: along a Hilbert curve, or in bands (a band of one is row-major)
-    int promotion =
-        0;  // steps after which sums move on from the tensor cores' registers to others; 0: not before the end
+    // Steps after which sums move on from the tensor cores' registers to others; 0: not before the end.
+    int promotion = 0;
     bool divided = false;  // whether the tiles of the last round are divided along K
 };
 
@@ -71,22 +76,22 @@ concept operation = requires(rt_fl<16, 64>& sums, const typename O::extra& extra
 };
 
 // Columns of B, and of the result, that are loaded and stored at a time.
-constexpr int unit_columns(const config& c) { return c.tile_n % 64 == 0 ? 64 : 32; }
+constexpr int unit_columns(const config& c) { return c.tile.n % 64 == 0 ? 64 : 32; }
 // Consumers that share a tile, and the strips that each of their warps has of it.
-constexpr int sharing(const config& c) { return c.consumers == pingpong || c.tile_m == 64 ? 1 : 2; }
-constexpr int strips_of(const config& c) { return c.tile_m / sharing(c) / 64 * (c.tile_n / unit_columns(c)); }
+constexpr int sharing(const config& c) { return c.consumers == pingpong || c.tile.m == 64 ? 1 : 2; }
+constexpr int strips_of(const config& c) { return c.tile.m / sharing(c) / 64 * (c.tile.n / unit_columns(c)); }
 
 // With as many of its stages as a block has shared memory for.
 template <operation Operation> constexpr config fitted(config c) {
     if (c.consumers == by_warps) return c;
     if (c.consumers == swapped) {
-        const int unit_bytes = 2 * 16 * 32, units = c.tile_n / 64 * warpgroup_warps;
-        c.stages = limits::stages(c.stages, (c.tile_m + c.tile_n) * 128, units * unit_bytes);
+        const int unit_bytes = 2 * 16 * 32, units = c.tile.n / 64 * warpgroup_warps;
+        c.stages = limits::stages(c.stages, (c.tile.m + c.tile.n) * 128, units * unit_bytes);
         return c;
     }
-    const int strips = 2 * warpgroup_warps * (c.tile_m == 64 && c.consumers != pingpong ? 1 : 2);
+    const int strips = 2 * warpgroup_warps * (c.tile.m == 64 && c.consumers != pingpong ? 1 : 2);
     c.stages = limits::stages(
-        c.stages, (c.tile_m + c.tile_n) * 128,
+        c.stages, (c.tile.m + c.tile.n) * 128,
         strips * 16 * unit_columns(c) * int(sizeof(typename Operation::result)) + 2 * int(sizeof(semaphore)));
     return c;
 }
@@ -106,18 +111,18 @@ struct divided_tiles : tile_bands {
 template <config C, operation Operation = product> struct kernel {
     using operand = typename Operation::operand;
     using result = typename Operation::result;
-    static constexpr int stages = C.stages, cluster_blocks = C.cluster_m * C.cluster_n;
+    static constexpr int stages = C.stages, cluster_blocks = C.cluster.m * C.cluster.n;
     static constexpr bool pingpong = C.consumers == schedule::pingpong;
     static constexpr int promotion = C.promotion;
     // Behind the copies of its operands, where there are some; blocks that wait for one another must all be there.
     static constexpr bool starts_early = !C.divided;
-    static constexpr int consumers = C.tile_m == 64 && !pingpong ? 1 : 2;
+    static constexpr int consumers = C.tile.m == 64 && !pingpong ? 1 : 2;
     static constexpr int consumer_registers = Operation::consumer_registers;
     static constexpr int tile_k = 128 / sizeof(operand);
     static constexpr bool transposed_b = Operation::transposed_b;
-    static constexpr int rows = pingpong ? C.tile_m : C.tile_m / consumers;  // of a consumer's accumulator
+    static constexpr int rows = pingpong ? C.tile.m : C.tile.m / consumers;  // of a consumer's accumulator
 
-    static constexpr int unit = unit_columns(C), units = C.tile_n / unit;
+    static constexpr int unit = unit_columns(C), units = C.tile.n / unit;
     // What one TMA instruction moves, and what a warp stores at a time.
     using piece = st<operand, 64, tile_k>;
     using piece_b = std::conditional_t<transposed_b, st<operand, unit, tile_k>, st<operand, tile_k, unit>>;
@@ -131,8 +136,8 @@ template <config C, operation Operation = product> struct kernel {
         typename Operation::extra extra;
     };
     struct input {
-        st<operand, C.tile_m, tile_k> a;
-        std::conditional_t<transposed_b, st<operand, C.tile_n, tile_k>, st<operand, tile_k, C.tile_n>> b;
+        st<operand, C.tile.m, tile_k> a;
+        std::conditional_t<transposed_b, st<operand, C.tile.n, tile_k>, st<operand, tile_k, C.tile.n>> b;
     };
     struct output {
         strip c[warpgroup_warps][2];  // a warp's own, in turn
@@ -148,7 +153,7 @@ template <config C, operation Operation = product> struct kernel {
     using task = std::conditional_t<C.divided, part_task, whole_task>;
     static constexpr int strips = strips_of(C);
     static constexpr int tile_warps = warpgroup_warps * (pingpong ? 1 : consumers);
-    using accumulator = rt_fl<rows / 4, C.tile_n>;
+    using accumulator = rt_fl<rows / 4, C.tile.n>;
 
     kittens_device static void prefetch(const globals& g) { prefetch_maps(g.a, g.b, g.c); }
 
@@ -160,8 +165,8 @@ template <config C, operation Operation = product> struct kernel {
             return false;
         }
         const auto [row, col] = C.hilbert ? hilbert(index, g.tiles.rows, g.tiles.cols) : g.tiles.at(index);
-        t.m = (row * C.cluster_m + cluster_rank() / C.cluster_n) * (C.tile_m / 64);
-        t.n = (col * C.cluster_n + cluster_rank() % C.cluster_n) * units;
+        t.m = (row * C.cluster.m + cluster_rank() / C.cluster.n) * (C.tile.m / 64);
+        t.n = (col * C.cluster.n + cluster_rank() % C.cluster.n) * units;
         if constexpr (!C.divided) t.steps = g.steps;
         return true;
     }
@@ -182,18 +187,18 @@ template <config C, operation Operation = product> struct kernel {
 
     kittens_device static void load(input& in, const task& t, int step, semaphore& full, const globals& g) {
         if (step == 0) wait_previous_kernel();
-        const int row = cluster_rank() / C.cluster_n, col = cluster_rank() % C.cluster_n, k = t.first + step;
+        const int row = cluster_rank() / C.cluster.n, col = cluster_rank() % C.cluster.n, k = t.first + step;
         // Blocks of this cluster row need the same A, blocks of this column the same B; one block needs no multicast.
-        const int same_a = C.cluster_n == 1 ? 0 : ((1 << C.cluster_n) - 1) << row * C.cluster_n;
-        const int same_b = C.cluster_m == 1 ? 0 : column_mask() << col;
-        for (int i = col; i < C.tile_m / 64; i += C.cluster_n)
+        const int same_a = C.cluster.n == 1 ? 0 : ((1 << C.cluster.n) - 1) << row * C.cluster.n;
+        const int same_b = C.cluster.m == 1 ? 0 : column_mask() << col;
+        for (int i = col; i < C.tile.m / 64; i += C.cluster.n)
             load_async(subtile<64, tile_k>(in.a, i, 0), g.a, coord{0, 0, t.m + i, k}, full, same_a);
-        for (int j = row; j < units; j += C.cluster_m)
+        for (int j = row; j < units; j += C.cluster.m)
             if constexpr (transposed_b)
                 load_async(subtile<unit, tile_k>(in.b, j, 0), g.b, coord{0, 0, t.n + j, k}, full, same_b);
             else load_async(subtile<tile_k, unit>(in.b, 0, j), g.b, coord{0, 0, k, t.n + j}, full, same_b);
         if (step == 0)
-            Operation::template prefetch<C.tile_m, C.tile_n>(g.extra, element_coord{0, 0, 64 * t.m, unit * t.n});
+            Operation::template prefetch<C.tile.m, C.tile.n>(g.extra, element_coord{0, 0, 64 * t.m, unit * t.n});
     }
 
     kittens_device static void compute(accumulator& acc, input& in, const task&, int step) {
@@ -218,7 +223,7 @@ template <config C, operation Operation = product> struct kernel {
                 strip& c = out.c[warp_in_group()][(i * units + j) % 2];
                 rt_fl<16, unit> slice;
                 part(slice, acc, i, j);
-                Operation::template finish<rows * C.tile_n / 128>(
+                Operation::template finish<rows * C.tile.n / 128>(
                     slice, g.extra, element_coord{0, 0, 16 * (row + 4 * i), unit * (t.n + j)});
                 // The store before the last one has left this strip; the last tile's too, where that ended in the same
                 // one.
@@ -272,7 +277,7 @@ template <config C, operation Operation = product> struct kernel {
             }
             const int row = first_row(t) + 4 * (i / units), col = t.n + i % units;
             const element_coord at{0, 0, 16 * row, unit * col};
-            Operation::template finish<rows * C.tile_n / 128>(sum, g.extra, at);
+            Operation::template finish<rows * C.tile.n / 128>(sum, g.extra, at);
             store_through(g.c, sum, out.c[warp_in_group()][0], coord{0, 0, row, col});
         }
     }
@@ -286,7 +291,7 @@ template <config C, operation Operation = product> struct kernel {
     // Bits of the first cluster column's blocks.
     kittens_device static constexpr int column_mask() {
         int mask = 0;
-        for (int i = 0; i < C.cluster_m; i++) mask |= 1 << i * C.cluster_n;
+        for (int i = 0; i < C.cluster.m; i++) mask |= 1 << i * C.cluster.n;
         return mask;
     }
 };

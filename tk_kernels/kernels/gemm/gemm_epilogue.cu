@@ -10,14 +10,16 @@ using enum gemm::schedule;
 
 template <typename Operation>
 constexpr auto& kernels =
-    built_kernels<Operation, config{128, 256, 4, 1, 1, cooperative}, config{128, 128, 6, 1, 1, gemm::in_turn},
-                  config{64, 128, 8, 1, 1, cooperative}, config{128, 128, 3, 1, 1, by_warps}>;
+    built_kernels<Operation, config{.tile{128, 256}, .stages = 4},
+                  config{.tile{128, 128}, .stages = 6, .consumers = gemm::in_turn}, config{.tile{64, 128}, .stages = 8},
+                  config{.tile{128, 128}, .stages = 3, .consumers = by_warps}>;
 template <typename Operation>
     requires Operation::fits_192
 constexpr auto& kernels<Operation> =
-    built_kernels<Operation, config{128, 256, 4, 1, 1, cooperative}, config{128, 192, 4, 1, 1, pingpong},
-                  config{128, 128, 6, 1, 1, gemm::in_turn}, config{64, 128, 8, 1, 1, cooperative},
-                  config{128, 128, 3, 1, 1, by_warps}>;
+    built_kernels<Operation, config{.tile{128, 256}, .stages = 4},
+                  config{.tile{128, 192}, .stages = 4, .consumers = pingpong},
+                  config{.tile{128, 128}, .stages = 6, .consumers = gemm::in_turn}, config{.tile{64, 128}, .stages = 8},
+                  config{.tile{128, 128}, .stages = 3, .consumers = by_warps}>;
 
 template <activation Function, bool Joined>
 void start(const gemm::matrices& m, const epilogue& e, const options& o, void* stream) {

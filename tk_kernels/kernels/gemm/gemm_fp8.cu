@@ -11,20 +11,22 @@ using enum gemm::schedule;
 // The first ones are what problems get unless told otherwise; the others answer to forced options. Factors of columns
 // do not fit beside the 192 registers of sums of 128x192 ping-pong.
 template <typename Operation>
-constexpr auto& fast_kernels =
-    built_kernels<Operation, config{128, 256, 4, 1, 1, cooperative}, config{128, 128, 6, 1, 1, pingpong},
-                  config{64, 128, 8, 1, 1, cooperative}, config{128, 192, 4, 1, 1, pingpong},
-                  config{128, 160, 5, 1, 1, pingpong}, config{16, 128, 6, 1, 1, swapped},
-                  config{64, 128, 8, 1, 1, swapped}, config{128, 64, 8, 1, 1, swapped},
-                  config{128, 256, 4, 2, 1, cooperative}, config{128, 192, 4, 2, 1, pingpong}>;
+constexpr auto& fast_kernels = built_kernels<
+    Operation, config{.tile{128, 256}, .stages = 4}, config{.tile{128, 128}, .stages = 6, .consumers = pingpong},
+    config{.tile{64, 128}, .stages = 8}, config{.tile{128, 192}, .stages = 4, .consumers = pingpong},
+    config{.tile{128, 160}, .stages = 5, .consumers = pingpong},
+    config{.tile{16, 128}, .stages = 6, .consumers = swapped},
+    config{.tile{64, 128}, .stages = 8, .consumers = swapped},
+    config{.tile{128, 64}, .stages = 8, .consumers = swapped}, config{.tile{128, 256}, .stages = 4, .cluster{2, 1}},
+    config{.tile{128, 192}, .stages = 4, .cluster{2, 1}, .consumers = pingpong}>;
 template <typename Operation>
 constexpr auto& fast_vector_kernels =
-    built_kernels<Operation, config{128, 128, 6, 1, 1, pingpong}, config{64, 128, 8, 1, 1, cooperative},
-                  config{128, 256, 4, 1, 1, cooperative}>;
+    built_kernels<Operation, config{.tile{128, 128}, .stages = 6, .consumers = pingpong},
+                  config{.tile{64, 128}, .stages = 8}, config{.tile{128, 256}, .stages = 4}>;
 // Without fast accumulation: sums of 1024 values of K.
 template <typename Operation>
-constexpr auto& precise_kernels = built_kernels<Operation, config{128, 192, 4, 1, 1, cooperative, false, 8},
-                                                config{128, 128, 6, 1, 1, cooperative, false, 8}>;
+constexpr auto& precise_kernels = built_kernels<Operation, config{.tile{128, 192}, .stages = 4, .promotion = 8},
+                                                config{.tile{128, 128}, .stages = 6, .promotion = 8}>;
 
 template <typename Result, bool Vectors>
 void start(const gemm::matrices& m, const scaling& s, const options& o, void* stream) {

@@ -22,7 +22,7 @@ template <config C, operation Operation = product> struct swapped_kernel {
     using result = typename Operation::result;
     static constexpr int stages = C.stages;
     static constexpr bool starts_early = true;  // as in gemm.cuh
-    static constexpr int consumers = C.tile_n / 64, consumer_warps = consumers * warpgroup_warps;
+    static constexpr int consumers = C.tile.n / 64, consumer_warps = consumers * warpgroup_warps;
     static constexpr int warps = consumer_warps + 1;
     static constexpr int cluster_blocks = any_cluster;
     static constexpr int tile_k = 128 / sizeof(operand);
@@ -30,10 +30,10 @@ template <config C, operation Operation = product> struct swapped_kernel {
     static constexpr int unit_cols = 32 / sizeof(result);  // of C, what a warp stores at a time: 32 bytes of a row
 
     struct input {
-        st<operand, C.tile_m, tile_k> a;
-        std::conditional_t<transposed_b, st<operand, C.tile_n, tile_k>, st<operand, tile_k, C.tile_n>> b;
+        st<operand, C.tile.m, tile_k> a;
+        std::conditional_t<transposed_b, st<operand, C.tile.n, tile_k>, st<operand, tile_k, C.tile.n>> b;
     };
-    using sums = st_fl<C.tile_m, 16>;  // a warp's
+    using sums = st_fl<C.tile.m, 16>;  // a warp's
     union room {                       // the ring is empty when the sums are ready
         input stages[C.stages];
         sums parts[consumer_warps];
@@ -98,7 +98,7 @@ template <config C, operation Operation = product> struct swapped_kernel {
     }
 
     kittens_device static void multiply(inputs& in, sums& part, const task& t) {
-        rt_fl<16, C.tile_m> acc;
+        rt_fl<16, C.tile.m> acc;
         typename inputs::position at;
 #pragma unroll 1
         for (int step = t.from; step < t.to; step++, at.advance()) {
@@ -115,7 +115,7 @@ template <config C, operation Operation = product> struct swapped_kernel {
             }
         }
         warpgroup::mma_wait(acc);
-        rt_fl<C.tile_m, 16, layout::col> turned;
+        rt_fl<C.tile.m, 16, layout::col> turned;
         transpose_layout(turned, acc);
         sync_named(1, consumer_warps);  // the other consumers have read their last stage, too
         store(part, turned);
@@ -123,14 +123,14 @@ template <config C, operation Operation = product> struct swapped_kernel {
 
     // Units of 16 rows, taken in turn by the warps of all blocks.
     kittens_device static void finish(sums (&parts)[consumer_warps], unit* out, const task& t, const globals& g) {
-        constexpr int across = C.tile_n / unit_cols;
+        constexpr int across = C.tile.n / unit_cols;
         const int rank = cluster_rank();
         int turn = 0;
 #pragma unroll 1
-        for (int u = rank * consumer_warps + warp_index(); u < C.tile_m / 16 * across;
+        for (int u = rank * consumer_warps + warp_index(); u < C.tile.m / 16 * across;
              u += g.split.value * consumer_warps) {
             const int i = u / across, j = u % across;
-            const element_coord at{0, 0, C.tile_m * t.m + 16 * i, C.tile_n * t.n + unit_cols * j};
+            const element_coord at{0, 0, C.tile.m * t.m + 16 * i, C.tile.n * t.n + unit_cols * j};
             if (at.r >= g.c.rows() || at.c >= g.c.cols()) continue;
             rt_fl<16, unit_cols> whole;
 #pragma unroll

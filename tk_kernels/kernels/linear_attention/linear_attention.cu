@@ -89,11 +89,11 @@ struct call {
     }
     template <int Keys, int Consumers, int Stages, int SumStages> void run_all() const {
         if (of.cut.count > 1) {
-            run<config{Keys, Consumers, SumStages, false}>(of.cut.count - 1);
+            run<config{.keys = Keys, .consumers = Consumers, .stages = SumStages}>(of.cut.count - 1);
             carry_states<Keys>(p.batch * of.units, stream,
                                {kept(s.initial), starts(), totals(), units(), divisor(of.units), of.cut.count - 1});
         }
-        run<config{Keys, Consumers, Stages, true}>(of.cut.count);
+        run<config{.keys = Keys, .consumers = Consumers, .stages = Stages, .outputs = true}>(of.cut.count);
     }
 };
 

@@ -29,7 +29,8 @@ namespace tk::linear_attention {
 
 struct config {
     int keys, consumers, stages;
-    bool outputs;  // false: only the state that a segment adds up to, from zero, and how much it decays what was before
+    // Without outputs: only the state that a segment adds up to, from zero, and how much it decays what was before.
+    bool outputs = false;
 };
 
 using skip_weights = gl<float, 1, 1, dynamic, dynamic>;  // (head, 1 or column)

@@ -30,9 +30,6 @@ struct min {
 
 template <typename X>
 concept registers = register_tile<X> || register_vec<X>;
-// The second of two: as many elements, or one number.
-template <typename X>
-concept operand = registers<X> || std::is_arithmetic_v<X>;
 
 namespace detail {
 // Rounds v to the type of the element it goes to.
@@ -115,9 +112,9 @@ kittens_device void neg(registers auto& dst, const auto& src) {
 }
 kittens_device void relu(registers auto& dst, const auto& src) { max(dst, src, 0.f); }
 
-kittens_device void add(registers auto& dst, const auto& a, const operand auto& b) { map(dst, a, b, ops::add{}); }
-kittens_device void sub(registers auto& dst, const auto& a, const operand auto& b) { map(dst, a, b, ops::sub{}); }
-kittens_device void mul(registers auto& dst, const auto& a, const operand auto& b) { map(dst, a, b, ops::mul{}); }
+kittens_device void add(registers auto& dst, const auto& a, const registers auto& b) { map(dst, a, b, ops::add{}); }
+kittens_device void sub(registers auto& dst, const auto& a, const registers auto& b) { map(dst, a, b, ops::sub{}); }
+kittens_device void mul(registers auto& dst, const auto& a, const registers auto& b) { map(dst, a, b, ops::mul{}); }
 // 16-bit tiles of one type: the target multiplies two elements at a time.
 template <register_tile Dst, register_tile A, register_tile B>
     requires(sizeof(typename Dst::T) == 2 && std::is_same_v<typename Dst::T, typename A::T> &&
@@ -125,9 +122,17 @@ template <register_tile Dst, register_tile A, register_tile B>
 kittens_device void mul(Dst& dst, const A& a, const B& b) {
     multiply_elements(dst, a, b);
 }
-kittens_device void div(registers auto& dst, const auto& a, const operand auto& b) { map(dst, a, b, ops::div{}); }
-kittens_device void max(registers auto& dst, const auto& a, const operand auto& b) { map(dst, a, b, ops::max{}); }
-kittens_device void min(registers auto& dst, const auto& a, const operand auto& b) { map(dst, a, b, ops::min{}); }
+kittens_device void div(registers auto& dst, const auto& a, const registers auto& b) { map(dst, a, b, ops::div{}); }
+kittens_device void max(registers auto& dst, const auto& a, const registers auto& b) { map(dst, a, b, ops::max{}); }
+kittens_device void min(registers auto& dst, const auto& a, const registers auto& b) { map(dst, a, b, ops::min{}); }
+
+// With a number.
+kittens_device void add(registers auto& dst, const auto& a, float b) { map(dst, a, b, ops::add{}); }
+kittens_device void sub(registers auto& dst, const auto& a, float b) { map(dst, a, b, ops::sub{}); }
+kittens_device void mul(registers auto& dst, const auto& a, float b) { map(dst, a, b, ops::mul{}); }
+kittens_device void div(registers auto& dst, const auto& a, float b) { map(dst, a, b, ops::div{}); }
+kittens_device void max(registers auto& dst, const auto& a, float b) { map(dst, a, b, ops::max{}); }
+kittens_device void min(registers auto& dst, const auto& a, float b) { map(dst, a, b, ops::min{}); }
 
 // --- broadcasts: every row with its own value (a col_vec), every column with its own (a row_vec) ---------------
 kittens_device void add_row(registers auto& dst, const auto& src, const auto& v) { map_rows(dst, src, v, ops::add{}); }

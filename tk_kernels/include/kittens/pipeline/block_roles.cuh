@@ -27,17 +27,21 @@ template <typename K, int ProducingWarps, int BlocksPerSm = 1> struct block_role
 
     kittens_device static bool is_loader() { return warp_index() == computing_warps; }
 
-    // By all warps: what the producer's do, and what the consumers' do. With consumer_registers 0 nobody asks for more
-    // than it begins with.
-    template <typename Produce, typename Consume> kittens_device static void divide(Produce produce, Consume consume) {
-        constexpr bool moves = K::consumer_registers > 0;
-        if (warpgroup_index() == K::consumers) {
-            if constexpr (moves) decrease_registers<left_registers>();
-            produce();
-        } else {
-            if constexpr (moves) increase_registers<K::consumer_registers>();
-            consume();
-        }
+    // By whole warpgroups, each once: the producer's registers go to the consumers. With consumer_registers 0 nobody asks
+    // for more than it begins with.
+    static constexpr bool moves = K::consumer_registers > 0;
+    kittens_device static void give_registers() {
+        if constexpr (moves) decrease_registers<left_registers>();
+    }
+    kittens_device static void take_registers() {
+        if constexpr (moves) increase_registers<K::consumer_registers>();
+    }
+    // Whether this warp is one of the producer's; its registers have moved.
+    kittens_device static bool produces() {
+        const bool producer = warpgroup_index() == K::consumers;
+        if (producer) give_registers();
+        else take_registers();
+        return producer;
     }
 };
 

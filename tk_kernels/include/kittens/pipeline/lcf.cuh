@@ -78,20 +78,18 @@ template <typename K> struct lcf : block_roles<K, 1> {
         // The first load goes out before anything else happens: 0.3 us of a cold start.
         position at;
         if (loader && any) load_step(s, g, at, first, 0);
-        roles::divide(
-            [&] {
-                if (loader && any) produce(s, g, at, first);
-                if constexpr (has_counters) {
-                    if (warp_in_group() == 0) {
-                        sync_named(counters_over, roles::computing_warps + 1);
-                        K::retire(g);
-                    }
+        if (roles::produces()) {
+            if (loader && any) produce(s, g, at, first);
+            if constexpr (has_counters) {
+                if (warp_in_group() == 0) {
+                    sync_named(counters_over, roles::computing_warps + 1);
+                    K::retire(g);
                 }
-            },
-            [&] {
-                if (any) consume(s, g, at, first, warpgroup_index());
-                else over();
-            });
+            }
+        } else {
+            if (any) consume(s, g, at, first, warpgroup_index());
+            else over();
+        }
         if constexpr (cluster_blocks > 1)
             sync_cluster();  // a neighbour may still write here, or release a stage of ours
     }

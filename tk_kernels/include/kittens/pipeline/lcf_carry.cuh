@@ -110,14 +110,16 @@ template <typename K> struct lcf_carry : block_roles<K, 1> {
             if constexpr (hands_over) s.copy.init(warpgroup_warps, roles::computing_warps - warpgroup_warps);
         }
         start_pipeline<roles::warps, 1>(loader);
-        roles::divide(
-            [&] {
-                if (loader) load_all(s, g);
-            },
-            [&] {
-                if (warpgroup_index() == carrier) K::carry(s, g);
-                else if constexpr (hands_over) K::compute(s, g);
-            });
+        if (warpgroup_index() == K::consumers) {
+            roles::give_registers();
+            if (loader) load_all(s, g);
+        } else if (warpgroup_index() == carrier) {
+            roles::take_registers();
+            K::carry(s, g);
+        } else if constexpr (hands_over) {
+            roles::take_registers();
+            K::compute(s, g);
+        }
     }
 
     kittens_device static void load_all(shared& s, const globals& g) {

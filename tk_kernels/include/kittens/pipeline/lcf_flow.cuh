@@ -140,16 +140,14 @@ template <typename K> struct lcf_flow : block_roles<K, 2> {
         start_pipeline<roles::warps, 1>(loader);
         if constexpr (roles::starts_early)
             wait_previous_kernel();  // by all: the counter is cleared, and outputs may be written
-        roles::divide(
-            [&] {
-                if (loader) load_stream(s, g);
-                else if (warp_in_group() == 1) load_residents(s, g);
-            },
-            [&] {
-                flow f(s, g, warpgroup_index());
-                K::consume(f, s.results[f.group], g);
-                store_read_wait();  // the block's shared memory must outlive its stores
-            });
+        if (roles::produces()) {
+            if (loader) load_stream(s, g);
+            else if (warp_in_group() == 1) load_residents(s, g);
+        } else {
+            flow f(s, g, warpgroup_index());
+            K::consume(f, s.results[f.group], g);
+            store_read_wait();  // the block's shared memory must outlive its stores
+        }
     }
 
     kittens_device static void load_stream(shared& s, const globals& g) {

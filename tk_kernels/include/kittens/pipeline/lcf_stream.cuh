@@ -79,17 +79,15 @@ template <typename K> struct lcf_stream : block_roles<K, 2> {
             init(s.turn, K::consumers, warpgroup_warps);
         }
         start_pipeline<roles::warps, 1>(loader);
-        roles::divide(
-            [&] {
-                if (loader) load_residents(s, g);
-                else if (warp_in_group() == 1) load_stream(s, g);
-            },
-            [&] {
-                stream tiles(s, warpgroup_index());
-                task t;
-                for (int i = 0; K::get_task(t, g, i); i++) K::consume(tiles, s.results[tiles.consumer], t, g);
-                store_read_wait();  // the block's shared memory must outlive its stores
-            });
+        if (roles::produces()) {
+            if (loader) load_residents(s, g);
+            else if (warp_in_group() == 1) load_stream(s, g);
+        } else {
+            stream tiles(s, warpgroup_index());
+            task t;
+            for (int i = 0; K::get_task(t, g, i); i++) K::consume(tiles, s.results[tiles.consumer], t, g);
+            store_read_wait();  // the block's shared memory must outlive its stores
+        }
     }
 
     kittens_device static void load_residents(shared& s, const globals& g) {

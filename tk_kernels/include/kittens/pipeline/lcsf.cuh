@@ -85,17 +85,15 @@ template <typename K> struct lcsf : block_roles<K, lcsf_producing<K>, K::blocks_
             if constexpr (stores) s.out.init(roles::computing_warps, 1);
         }
         start_pipeline<roles::warps, 1>(loader);
-        roles::divide(
-            [&] {
-                if (loader) load_all(s, g);
-                else if (stores && warp_in_group() == 1) store_all(s, g);
-                else if (warp_in_group() >= 2 && warp_in_group() < 2 + preparing_warps) prepare_all(s, g);
-            },
-            [&] {
-                stream tiles(s);
-                task t;
-                for (int i = 0; K::get_task(t, g, i); i++) K::consume(tiles, t, g);
-            });
+        if (roles::produces()) {
+            if (loader) load_all(s, g);
+            else if (stores && warp_in_group() == 1) store_all(s, g);
+            else if (warp_in_group() >= 2 && warp_in_group() < 2 + preparing_warps) prepare_all(s, g);
+        } else {
+            stream tiles(s);
+            task t;
+            for (int i = 0; K::get_task(t, g, i); i++) K::consume(tiles, t, g);
+        }
     }
 
     kittens_device static void load_all(shared& s, const globals& g) {
