@@ -25,8 +25,6 @@ CHANGEABLE = (
     "ops/softmax.cuh",
     "ops/masks.cuh",
     "ops/through.cuh",
-    "grid/decayed_states.cuh",
-    "grid/packed_sums.cuh",
 )
 TIMEOUT_S = 120
 CHOICE = """\

@@ -1,7 +1,7 @@
 // What kernels are put together from, beside the operations on tiles: work orders, the mask and the softmax of
 // attention, sums that many blocks add to, stores by way of shared memory.
 #include "guarded.h"
-#include "kittens.cuh"
+#include "attention/packed_sums.cuh"
 
 #include "tk/tensor.h"
 

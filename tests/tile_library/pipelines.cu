@@ -1,7 +1,8 @@
 // Whole programs beside the GEMM: the load-compute-store-finish pipeline, and attention, which needs nothing that the
 // library has not. And the tile orders, as host functions.
 #include "guarded.h"
-#include "kittens.cuh"
+#include "hedgehog/lcf_carry.cuh"
+#include "linear_attention/decayed_states.cuh"
 
 using namespace kittens;
 

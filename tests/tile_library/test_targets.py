@@ -176,7 +176,8 @@ PERSISTENT = """
 #include "backward.cuh"
 using namespace kittens;
 using namespace tk::attention;
-using forward_flow = lcf_flow<forward_kernel<config{.dim = 64, .keys = 64, .consumers = 2, .stages = 3, .hold_queries = true}>>;
+constexpr config small{.dim = 64, .keys = 64, .consumers = 2, .stages = 3, .hold_queries = true};
+using forward_flow = lcf_flow<forward_kernel<small>>;
 struct one_stage : keys_kernel<64, false> { static constexpr int stages = 1; };  // a block of 99 KB has no more
 using backward_queue = lcf_queue<one_stage>;
 void start(task_queue queue, const forward_flow::globals& forward, const backward_queue::globals& backward) {

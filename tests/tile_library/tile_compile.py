@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import torch
@@ -18,7 +18,7 @@ from tk_kernels.toolchain import wgmma
 from tk_kernels.toolchain.compilers import find_gxx, find_nvcc
 from tk_kernels.toolchain.store import cache_root
 from tk_kernels.toolchain.targets import CPU, TARGETS
-from tk_kernels.toolchain.units import INCLUDE_ROOT
+from tk_kernels.toolchain.units import INCLUDE_ROOT, KERNELS_ROOT
 
 
 class CompileError(AssertionError):
@@ -43,7 +43,7 @@ def compile_library(
     command = _command(source, target, changed, optimise, defines)
     if program:
         command.remove("-shared")
-    output = cache_root() / "tests" / f"{_key(command, source.parent, changed)}.so"
+    output = cache_root() / "tests" / f"{_key(command, source.parent, changed, _kernels(source))}.so"
     if not output.exists():
         output.parent.mkdir(parents=True, exist_ok=True)
         partial = output.with_suffix(f".{os.getpid()}")
@@ -145,7 +145,8 @@ def _host_flags(optimise: str) -> list[str]:
 
 def _command(source: Path, target: str, changed: Path | None, optimise: str, defines: tuple[str, ...]) -> list[str]:
     first = [f"-I{changed}"] if changed else []
-    options = [*first, *_includes(target), f"-I{source.parent}", *(f"-D{define}" for define in defines)]
+    options = [*first, *_includes(target), f"-I{source.parent}", f"-I{KERNELS_ROOT}"]
+    options += [f"-D{define}" for define in defines]
     if target == "cpu":
         return [find_gxx().path, *_host_flags(optimise), *options, str(source)]
     nvcc = find_nvcc()
@@ -155,10 +156,24 @@ def _command(source: Path, target: str, changed: Path | None, optimise: str, def
     return [nvcc.path, *flags, *options, str(source), *linked]
 
 
-def _key(command: list[str], sources: Path | None, changed: Path | None) -> str:
+def _kernels(source: Path) -> set[Path]:
+    """The files of kernels that a source includes."""
+    found: set[Path] = set()
+    unread = [source]
+    while unread:
+        one = unread.pop()
+        for name in re.findall(r'^#include "([^"]+)"', one.read_text(), re.MULTILINE):
+            for path in ((one.parent / name).resolve(), KERNELS_ROOT / name):
+                if path.is_file() and path.is_relative_to(KERNELS_ROOT) and path not in found:
+                    found.add(path)
+                    unread.append(path)
+    return found
+
+
+def _key(command: list[str], sources: Path | None, changed: Path | None, others: Iterable[Path] = ()) -> str:
     """sha256 of the command and of every file that the compiler may read."""
     # Where the files lie may differ from run to run; what is in them decides.
-    folders = {INCLUDE_ROOT: "include", changed: "changed", sources: "source"}
+    folders = {INCLUDE_ROOT: "include", KERNELS_ROOT: "kernels", changed: "changed", sources: "source"}
     parts = list(command)
     for folder, name in folders.items():
         if folder is not None:
@@ -167,6 +182,6 @@ def _key(command: list[str], sources: Path | None, changed: Path | None) -> str:
     read = [*INCLUDE_ROOT.rglob("*.cuh"), *INCLUDE_ROOT.rglob("*.h")]
     read += [*changed.rglob("*.cuh")] if changed else []
     read += [*sources.rglob("*.cu*"), *sources.rglob("*.h")] if sources else []
-    for path in sorted(read):
+    for path in sorted([*read, *others]):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:32]

@@ -112,10 +112,9 @@ def compile_chooser(
         _, tile, _, stages, _, cluster, schedule, *more = kernel.split()
         tile, cluster = tile.replace("x", ", "), cluster.replace("x", ", ")
         schedule = "in_turn" if kernel == BUILT[2] else f"schedule::{schedule}"
-        flags = "".join(f", .{flag} = true" for flag in ("hilbert", "divided") if flag in more)
-        entries.append(
-            f"entry<config{{.tile{{{tile}}}, .stages = {stages}, .cluster{{{cluster}}}, .consumers = {schedule}{flags}}}>"
-        )
+        given = f".tile{{{tile}}}, .stages = {stages}, .cluster{{{cluster}}}, .consumers = {schedule}"
+        given += "".join(f", .{flag} = true" for flag in ("hilbert", "divided") if flag in more)
+        entries.append(f"entry<config{{{given}}}>")
     folder = tmp_path_factory.mktemp("choice")
     source, output = folder / ("choice.cc" if target == CPU.name else "choice.cu"), folder / "choice.so"
     source.write_text(PROGRAM % (multiprocessors, ", ".join(entries), CHOICES))

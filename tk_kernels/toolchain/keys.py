@@ -57,7 +57,7 @@ def _library_files(include: Path, target: Target) -> list[tuple[str, bytes]]:
     files = [(name, text.encode()) for name, text in wgmma.headers(target).items()]
     for path in include.rglob("*"):
         foreign = targets in path.parents and path.parent != targets and seen.isdisjoint(path.parents)
-        if path.is_file() and not foreign:
+        if path.suffix in (".cuh", ".h") and not foreign:
             files.append((path.relative_to(include).as_posix(), path.read_bytes()))
     return sorted(files)
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "backward_rows.cuh"
+#include "lcf_stream.cuh"
 
 namespace tk::attention {
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "heads.cuh"
+#include "packed_sums.cuh"
 
 namespace tk::attention {
 

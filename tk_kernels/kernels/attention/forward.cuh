@@ -16,6 +16,8 @@
 #pragma once
 
 #include "heads.cuh"
+#include "lcf_flow.cuh"
+#include "rows.cuh"
 
 namespace tk::attention {
 

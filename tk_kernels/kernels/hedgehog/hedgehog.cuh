@@ -18,6 +18,7 @@
 // there
 #pragma once
 
+#include "lcf_carry.cuh"
 #include "window.cuh"
 
 namespace tk::hedgehog {

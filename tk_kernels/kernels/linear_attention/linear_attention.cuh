@@ -23,6 +23,7 @@
 // from. Its last kernel starts while the states are combined, and has its first chunks by then.
 #pragma once
 
+#include "decayed_states.cuh"
 #include "factors.cuh"
 
 namespace tk::linear_attention {

@@ -17,9 +17,7 @@
 // `border` has the words for where two tasks meet, and for a consumer that does not need a task's first tile.
 #pragma once
 
-#include "kittens/pipeline/lcf.cuh"
-#include "kittens/pipeline/task_feed.cuh"
-#include "kittens/pipeline/turns.cuh"
+#include "kittens.cuh"
 
 namespace kittens {
 

@@ -1,6 +1,8 @@
 // Which rows of which head a block of the grid computes: heads are cut into blocks of rows, each of which is a task.
 #pragma once
 
+#include "kittens.cuh"
+
 namespace kittens {
 
 // Heads of a batch x blocks of rows, one after another: those of a head together.

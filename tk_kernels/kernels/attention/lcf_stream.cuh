@@ -17,8 +17,7 @@
 // multiplies; each takes the same number of turns in a task.
 #pragma once
 
-#include "kittens/pipeline/lcf.cuh"
-#include "kittens/pipeline/turns.cuh"
+#include "kittens.cuh"
 
 namespace kittens {
 

@@ -2,6 +2,8 @@
 // state before it, the states that the segments start from.
 #pragma once
 
+#include "kittens.cuh"
+
 namespace kittens {
 
 using state_matrices = gl<float, dynamic, dynamic, dynamic, dynamic>;

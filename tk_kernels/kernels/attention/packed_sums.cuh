@@ -3,6 +3,8 @@
 // a warp adds 4 KB that follow one another: by `store_packed` to shared memory and `store_add_async`, or `add_packed`.
 #pragma once
 
+#include "rows.cuh"
+
 namespace kittens {
 
 using sum_tile = rt_fl<16, 64>;

@@ -22,7 +22,7 @@
 // from take_copy(n) to release_copy().
 #pragma once
 
-#include "kittens/pipeline/lcf.cuh"
+#include "kittens.cuh"
 
 namespace kittens {
 
