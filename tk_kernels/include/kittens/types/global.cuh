@@ -83,33 +83,24 @@ template <typename X> inline constexpr bool is_gl = false;
 template <typename T, int B, int D, int R, int C, typename... Tiles>
 inline constexpr bool is_gl<gl<T, B, D, R, C, Tiles...>> = true;
 
-// A tensor that blocks of one launch both write and read, handed over by counters. Its elements are not const, so that
-// no compiler may load them by a path that is not coherent; the cpu target knows who wrote and read each byte last.
-template <typename Gl> struct exchanged : Gl {
-    static_assert(!std::is_const_v<typename Gl::T>, "exchanged: blocks write this tensor; its elements are not const");
+// What is known of a tensor's use. `exchanged`: blocks of one launch both write and read it, handed over by counters. Its
+// elements are not const, so that no compiler may load them by a path that is not coherent; the cpu target knows who
+// wrote and read each byte last. `loaded_once`, `loaded_often`: its tiles are loaded once, or by many blocks: L2 is to
+// let go first, or last, of what load_async and copy_async bring of it. A hint to GPUs, which changes no result.
+enum class tensor_use { exchanged, loaded_once, loaded_often };
+template <typename Gl, tensor_use Use> struct used : Gl {
+    static_assert(Use != tensor_use::exchanged || !std::is_const_v<typename Gl::T>,
+                  "exchanged: blocks write this tensor; its elements are not const");
     using Gl::Gl;
-    exchanged(const Gl& tensor) : Gl(tensor) {}
+    used(const Gl& tensor) : Gl(tensor) {}
 };
-template <typename X> inline constexpr bool is_exchanged = false;
-template <typename Gl> inline constexpr bool is_exchanged<exchanged<Gl>> = true;
-template <typename Gl> inline constexpr bool is_gl<exchanged<Gl>> = is_gl<Gl>;
-
-// A tensor whose tiles are loaded once, or by many blocks: L2 is to let go first, or last, of what load_async and
-// copy_async bring of it. A hint to GPUs, which changes no result.
-template <typename Gl> struct loaded_once : Gl {
-    using Gl::Gl;
-    loaded_once(const Gl& tensor) : Gl(tensor) {}
-};
-template <typename Gl> struct loaded_often : Gl {
-    using Gl::Gl;
-    loaded_often(const Gl& tensor) : Gl(tensor) {}
-};
-template <typename X> inline constexpr bool is_loaded_once = false;
-template <typename Gl> inline constexpr bool is_loaded_once<loaded_once<Gl>> = true;
-template <typename X> inline constexpr bool is_loaded_often = false;
-template <typename Gl> inline constexpr bool is_loaded_often<loaded_often<Gl>> = true;
-template <typename Gl> inline constexpr bool is_gl<loaded_once<Gl>> = is_gl<Gl>;
-template <typename Gl> inline constexpr bool is_gl<loaded_often<Gl>> = is_gl<Gl>;
+template <typename Gl> using exchanged = used<Gl, tensor_use::exchanged>;
+template <typename Gl> using loaded_once = used<Gl, tensor_use::loaded_once>;
+template <typename Gl> using loaded_often = used<Gl, tensor_use::loaded_often>;
+template <typename X, tensor_use Use> inline constexpr bool is_used = false;
+template <typename Gl, tensor_use Use> inline constexpr bool is_used<used<Gl, Use>, Use> = true;
+template <typename X> inline constexpr bool is_exchanged = is_used<X, tensor_use::exchanged>;
+template <typename Gl, tensor_use Use> inline constexpr bool is_gl<used<Gl, Use>> = is_gl<Gl>;
 
 template <typename X>
 concept global_tensor = is_gl<X>;

@@ -62,16 +62,6 @@ void multiply_tiles(D& d, const A& a, const B& b, bool accumulate, int quarter) 
 // --- warp -----------------------------------------------------------------------------------------------------
 template <bool TransA, bool TransB, register_tile Acc, register_tile A, register_tile B>
 kittens_device void multiply(Acc& d, const A& a, const B& b, bool accumulate, const char* op, site where) {
-    using T = typename A::T;
-    constexpr int m = TransA ? A::cols : A::rows, k = TransA ? A::rows : A::cols, n = TransB ? B::rows : B::cols;
-    static_assert(std::is_same_v<typename Acc::T, float> && Acc::order == layout::row,
-                  "mma: the accumulator is fp32 in row layout");
-    static_assert(sizeof(T) == 2 && std::is_same_v<T, typename B::T>, "mma: A and B must both be bf16 or both fp16");
-    static_assert(Acc::rows == m && Acc::cols == n && (TransB ? B::cols : B::rows) == k, "mma: shapes do not match");
-    static_assert(A::order == (TransA ? layout::col : layout::row),
-                  "mma: A must be in row layout, or in col layout when transposed; use swap_layout");
-    static_assert(B::order == (TransB ? layout::row : layout::col),
-                  "mma: B must be in col layout, or in row layout when transposed; use swap_layout");
     d.touch(true, op, &where);
     a.touch(false, op, &where);
     b.touch(false, op, &where);
@@ -81,17 +71,9 @@ kittens_device void multiply(Acc& d, const A& a, const B& b, bool accumulate, co
 // B, or A and B, in shared memory.
 template <bool TransA, bool TransB, register_tile Acc, typename A, shared_tile B>
 kittens_device void multiply(Acc& d, const A& a, const B& b, bool accumulate, const char* op, site where) {
-    using T = typename B::T;
-    constexpr int m = TransA ? A::cols : A::rows, k = TransA ? A::rows : A::cols, n = TransB ? B::rows : B::cols;
-    static_assert(std::is_same_v<typename Acc::T, float> && Acc::order == layout::row,
-                  "mma: the accumulator is fp32 in row layout");
-    static_assert(sizeof(T) == 2 && std::is_same_v<T, typename A::T>, "mma: A and B must both be bf16 or both fp16");
-    static_assert(Acc::rows == m && Acc::cols == n && (TransB ? B::cols : B::rows) == k, "mma: shapes do not match");
     const auto [w, who] = cpu::begin(op, where);
     d.touch(true, op, &where);
     if constexpr (is_rt<A>) {
-        static_assert(A::order == layout::row && !TransA,
-                      "mma: A in registers has D's rows, in row layout; use swap_layout");
         a.touch(false, op, &where);
     } else {
         cpu::access_shared(w, who, a.data, false, cpu::whole(a));
@@ -105,23 +87,6 @@ namespace warpgroup {
 
 template <bool TransA, bool TransB, int Sign = 1, register_tile D, typename A, shared_tile B>
 kittens_device void issue(D& d, const A& a, const B& b, int accumulate, const char* op, site where) {
-    using T = typename B::T;
-    constexpr bool a_in_registers = is_rt<A>;
-    constexpr int m = a_in_registers ? 4 * A::rows : TransA ? A::cols : A::rows;
-    constexpr int k = TransA ? A::rows : A::cols, n = TransB ? B::rows : B::cols;
-    static_assert(std::is_same_v<typename D::T, float> && D::order == layout::row,
-                  "mma: the accumulator is fp32 in row layout");
-    constexpr bool is_fp8 = std::is_same_v<T, e4m3>;
-    static_assert((sizeof(T) == 2 || is_fp8) && std::is_same_v<typename A::T, T>,
-                  "mma: A and B must both be bf16, both fp16 or both e4m3");
-    static_assert(!is_fp8 || (!a_in_registers && !TransA && TransB),
-                  "mma: e4m3 operands lie in shared memory with K contiguous; use mma_ABt");
-    static_assert(k % (is_fp8 ? 32 : 16) == 0, "mma: K must be a multiple of 16, of 32 for e4m3");
-    static_assert(4 * D::rows == m && D::cols == n && (TransB ? B::cols : B::rows) == k,
-                  "mma: shapes do not match; at warpgroup scope each warp holds a quarter of D's rows");
-    static_assert(m % 64 == 0, "mma: a warpgroup's A has a multiple of 64 rows");
-    static_assert(n <= 256, "wgmma: the accumulator's width must be a multiple of 16, at most 256; split the tile");
-    static_assert(!(a_in_registers && TransA), "mma: A in registers cannot be transposed; use swap_layout");
     const auto [w, who] = cpu::begin(op, where);
     const cpu::tick when = cpu::next_multiply(w, who);
     const auto claim = [&](const void* data, size_t bytes, bool write) {
@@ -135,8 +100,7 @@ kittens_device void issue(D& d, const A& a, const B& b, int accumulate, const ch
         w.claims.push_back({low, low + bytes, write, when, who});
     };
     claim(d.data, sizeof(d.data), true);
-    if constexpr (a_in_registers) {
-        static_assert(A::order == layout::row, "mma: A in registers must be in row layout; use swap_layout");
+    if constexpr (is_rt<A>) {
         claim(a.data, sizeof(a.data), false);
     } else {
         cpu::access_shared_async(w, w.multiply_agent, when, who, a.data, false, cpu::whole(a));

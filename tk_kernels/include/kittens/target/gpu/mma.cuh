@@ -26,15 +26,7 @@ kittens_device void mma_m16n8k16(float* d, const uint32_t (&a)[4], uint32_t b0, 
 template <bool TransA, bool TransB, register_tile Acc, register_tile A, register_tile B>
 kittens_device void multiply_registers(Acc& d, const A& a, const B& b) {
     using T = typename A::T;
-    constexpr int m = TransA ? A::cols : A::rows, k = TransA ? A::rows : A::cols, n = TransB ? B::rows : B::cols;
-    static_assert(std::is_same_v<typename Acc::T, float> && Acc::order == layout::row,
-                  "mma: the accumulator is fp32 in row layout");
-    static_assert(sizeof(T) == 2 && std::is_same_v<T, typename B::T>, "mma: A and B must both be bf16 or both fp16");
-    static_assert(Acc::rows == m && Acc::cols == n && (TransB ? B::cols : B::rows) == k, "mma: shapes do not match");
-    static_assert(A::order == (TransA ? layout::col : layout::row),
-                  "mma: A must be in row layout, or in col layout when transposed; use swap_layout");
-    static_assert(B::order == (TransB ? layout::row : layout::col),
-                  "mma: B must be in col layout, or in row layout when transposed; use swap_layout");
+    constexpr int m = Acc::rows, n = Acc::cols, k = TransA ? A::rows : A::cols;
 #pragma unroll
     for (int i = 0; i < m / 16; i++)
 #pragma unroll
@@ -73,8 +65,6 @@ template <shared_tile Tile> kittens_device uint32_t moved_address(uint32_t first
 // columns) are meant.
 template <typename RowMap, bool Trans, int Height, register_tile A>
 kittens_device void load_slice(uint32_t (&slice)[Height][4], const A& a, uint32_t, int l) {
-    static_assert(A::order == layout::row && !Trans && A::height == Height,
-                  "mma: A in registers has D's rows, in row layout; use swap_layout");
 #pragma unroll
     for (int i = 0; i < Height; i++)
 #pragma unroll
@@ -93,10 +83,6 @@ template <typename RowMap, bool TransA, bool TransB, int Sign, register_tile Acc
 kittens_device void multiply_shared(Acc& d, const A& a, const B& b) {
     using T = typename B::T;
     constexpr int k = TransB ? B::cols : B::rows, n = TransB ? B::rows : B::cols;
-    static_assert(std::is_same_v<typename Acc::T, float> && Acc::order == layout::row,
-                  "mma: the accumulator is fp32 in row layout");
-    static_assert(sizeof(T) == 2 && std::is_same_v<T, typename A::T>, "mma: A and B must both be bf16 or both fp16");
-    static_assert(Acc::cols == n && (TransA ? A::rows : A::cols) == k, "mma: shapes do not match");
     uint32_t first_a = 0;
     if constexpr (is_st<A>) first_a = matrices_address<TransA>(a);
     // B's four matrices in another order than A's: what one multiply takes, the two halves along K of eight columns,
@@ -125,7 +111,6 @@ kittens_device void multiply_shared(Acc& d, const A& a, const B& b) {
 // A warp's own rows: A has D's.
 template <bool TransA, bool TransB, register_tile Acc, typename A, typename B>
 kittens_device void multiply(Acc& d, const A& a, const B& b, bool accumulate, const char* /*op*/, site) {
-    static_assert((TransA ? A::cols : A::rows) == Acc::rows, "mma: shapes do not match");
     if (!accumulate) zero(d);
     if constexpr (is_rt<B>) multiply_registers<TransA, TransB>(d, a, b);
     else multiply_shared<warp_rows, TransA, TransB, 1>(d, a, b);

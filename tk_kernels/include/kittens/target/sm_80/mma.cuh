@@ -9,10 +9,6 @@ namespace warpgroup {
 
 template <bool TransA, bool TransB, int Sign = 1, register_tile D, typename A, shared_tile B>
 kittens_device void issue(D& d, const A& a, const B& b, int accumulate, const char* /*op*/, site) {
-    constexpr int m = is_rt<A> ? 4 * A::rows : TransA ? A::cols : A::rows;
-    static_assert(4 * D::rows == m,
-                  "mma: shapes do not match; at warpgroup scope each warp holds a quarter of D's rows");
-    static_assert(m % 64 == 0, "mma: a warpgroup's A has a multiple of 64 rows");
     static_assert(sizeof(typename B::T) == 2, "mma: this target multiplies bf16 and fp16; 8 bits need another");
     if (!accumulate) zero(d);
     multiply_shared<warpgroup_rows, TransA, TransB, Sign>(d, a, b);

@@ -46,19 +46,7 @@ kittens_device void issue(D& d, const A& a, const B& b, int accumulate, const ch
     constexpr bool a_in_registers = is_rt<A>;
     constexpr int m = a_in_registers ? 4 * A::rows : TransA ? A::cols : A::rows;
     constexpr int k = TransA ? A::rows : A::cols, n = TransB ? B::rows : B::cols;
-    static_assert(std::is_same_v<typename D::T, float> && D::order == layout::row,
-                  "mma: the accumulator is fp32 in row layout");
-    constexpr bool is_fp8 = std::is_same_v<T, e4m3>;
-    constexpr int depth = is_fp8 ? 32 : 16;  // of K in one instruction
-    static_assert((sizeof(T) == 2 || is_fp8) && std::is_same_v<typename A::T, T>,
-                  "mma: A and B must both be bf16, both fp16 or both e4m3");
-    static_assert(!is_fp8 || (!a_in_registers && !TransA && TransB),
-                  "mma: e4m3 operands lie in shared memory with K contiguous; use mma_ABt");
-    static_assert(k % depth == 0, "mma: K must be a multiple of 16, of 32 for e4m3");
-    static_assert(4 * D::rows == m && D::cols == n && (TransB ? B::cols : B::rows) == k,
-                  "mma: shapes do not match; at warpgroup scope each warp holds a quarter of D's rows");
-    static_assert(m % 64 == 0, "mma: a warpgroup's A has a multiple of 64 rows");
-    static_assert(!(a_in_registers && TransA), "mma: A in registers cannot be transposed; use swap_layout");
+    constexpr int depth = std::is_same_v<T, e4m3> ? 32 : 16;  // of K in one instruction
     pin(d);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
@@ -68,7 +56,6 @@ kittens_device void issue(D& d, const A& a, const B& b, int accumulate, const ch
             const uint64_t slice_b = TransB ? k_major(b, 0, l) : mn_major(b, 0, l);
             const int keep = l == 0 ? accumulate : 1;
             if constexpr (a_in_registers) {
-                static_assert(A::order == layout::row);
                 wgmma<T, n>::template rs<!TransB, Sign>(d.data[i], packed(&a.data[i][8 * l]),
                                                         packed(&a.data[i][8 * l + 2]), packed(&a.data[i][8 * l + 4]),
                                                         packed(&a.data[i][8 * l + 6]), slice_b, keep);
