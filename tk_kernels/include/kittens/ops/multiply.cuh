@@ -14,7 +14,8 @@ namespace kittens {
 template <typename X>
 concept matrix_operand = is_rt<X> || is_st<X>;
 
-// What a product asks of its operands: of a warp's, or of a warpgroup's, in which each warp holds a quarter of D's rows.
+// What a product asks of its operands: of a warp's, or of a warpgroup's, in which each warp holds a quarter of D's
+// rows.
 template <bool TransA, bool TransB, bool Warpgroup, register_tile D, typename A, matrix_operand B>
 kittens_device void require_product(const D&, const A&, const B&) {
     using T = typename B::T;

@@ -1,5 +1,5 @@
-// Who does what in a block of a pipeline: K::consumers warpgroups compute; behind them is the producer, of whose warps so
-// many have work. The first of them is the loader.
+// Who does what in a block of a pipeline: K::consumers warpgroups compute; behind them is the producer, of whose warps
+// so many have work. The first of them is the loader.
 #pragma once
 
 #include "kittens/pipeline/ring.cuh"
@@ -27,8 +27,8 @@ template <typename K, int ProducingWarps, int BlocksPerSm = 1> struct block_role
 
     kittens_device static bool is_loader() { return warp_index() == computing_warps; }
 
-    // By whole warpgroups, each once: the producer's registers go to the consumers. With consumer_registers 0 nobody asks
-    // for more than it begins with.
+    // By whole warpgroups, each once: the producer's registers go to the consumers. With consumer_registers 0 nobody
+    // asks for more than it begins with.
     static constexpr bool moves = K::consumer_registers > 0;
     kittens_device static void give_registers() {
         if constexpr (moves) decrease_registers<left_registers>();

@@ -83,10 +83,10 @@ template <typename X> inline constexpr bool is_gl = false;
 template <typename T, int B, int D, int R, int C, typename... Tiles>
 inline constexpr bool is_gl<gl<T, B, D, R, C, Tiles...>> = true;
 
-// What is known of a tensor's use. `exchanged`: blocks of one launch both write and read it, handed over by counters. Its
-// elements are not const, so that no compiler may load them by a path that is not coherent; the cpu target knows who
-// wrote and read each byte last. `loaded_once`, `loaded_often`: its tiles are loaded once, or by many blocks: L2 is to
-// let go first, or last, of what load_async and copy_async bring of it. A hint to GPUs, which changes no result.
+// What is known of a tensor's use. `exchanged`: blocks of one launch both write and read it, handed over by counters.
+// Its elements are not const, so that no compiler may load them by a path that is not coherent; the cpu target knows
+// who wrote and read each byte last. `loaded_once`, `loaded_often`: its tiles are loaded once, or by many blocks: L2 is
+// to let go first, or last, of what load_async and copy_async bring of it. A hint to GPUs, which changes no result.
 enum class tensor_use { exchanged, loaded_once, loaded_often };
 template <typename Gl, tensor_use Use> struct used : Gl {
     static_assert(Use != tensor_use::exchanged || !std::is_const_v<typename Gl::T>,

@@ -94,7 +94,8 @@ kittens_device void load_tile(Dst& dst, const Src& src, site) {
     }
 }
 
-// 16-bit destinations take matrices of 8x8. 8-bit ones: two lanes exchange pairs of columns, so that each stores four neighbours.
+// 16-bit destinations take matrices of 8x8. 8-bit ones: two lanes exchange pairs of columns, so that each stores four
+// neighbours.
 template <typename RowMap, shared_tile Dst, register_tile Src>
 kittens_device void store_tile(Dst& dst, const Src& src, site) {
     using T = typename Dst::T;

@@ -1,5 +1,5 @@
-// GPU targets: matrix multiplies by a warp (mma.sync). B, or A and B, may lie in shared memory: their fragments are loaded as
-// they are multiplied.
+// GPU targets: matrix multiplies by a warp (mma.sync). B, or A and B, may lie in shared memory: their fragments are
+// loaded as they are multiplied.
 #pragma once
 
 #include "kittens/target/gpu/memory.cuh"

@@ -392,8 +392,8 @@ kittens_device void multiply_elements(rt<T, R, C, L>& dst, const rt<T, R, C, L>&
         }
 }
 
-// Piece p of base tile (i, j), 8 x 8, in the other layout or transposed: movmatrix turns it across the warp. Piece p of a
-// row-layout tile is (row half p % 2, column half p / 2); of a col-layout tile the reverse.
+// Piece p of base tile (i, j), 8 x 8, in the other layout or transposed: movmatrix turns it across the warp. Piece p of
+// a row-layout tile is (row half p % 2, column half p / 2); of a col-layout tile the reverse.
 template <register_tile Tile> kittens_device uint32_t turned_piece(const Tile& tile, int i, int j, int p) {
     uint32_t moved;
     asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;"

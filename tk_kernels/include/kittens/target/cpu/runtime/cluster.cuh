@@ -79,7 +79,8 @@ class cluster {
             leave(w);
         }
     }
-    // Lets every other ready warp go first, and the other clusters, which claim from the counter that w is about to claim from.
+    // Lets every other ready warp go first, and the other clusters, which claim from the counter that w is about to
+    // claim from.
     void let_others_run(warp& w, const action& who) {
         if (claims_ == nullptr)
             fail(name(who), " claims a number in a launch whose blocks run one after another: launch_queue starts it");
