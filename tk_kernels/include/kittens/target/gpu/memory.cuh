@@ -52,16 +52,14 @@ template <bool Transposed, typename T> kittens_device void load_pieces(T* elemen
 #pragma unroll
     for (int p = 0; p < 4; p++) unpack(elements + 2 * p, piece[p]);
 }
-// To elements of 16 bits, whatever the registers' type: a float pair is rounded on the way.
-template <bool Transposed, typename To, typename T> kittens_device void store_pieces(uint32_t to, const T* elements) {
-    uint32_t piece[4];
+// The same of what is stored to elements of 16 bits, whatever the registers' type: a float pair is rounded on the way.
+template <typename To, typename T> kittens_device void pack_pieces(uint32_t (&piece)[4], const T* elements) {
 #pragma unroll
     for (int p = 0; p < 4; p++) {
         const T* two = elements + 2 * p;
         if constexpr (std::is_same_v<T, To>) piece[p] = packed(two);
         else piece[p] = pack<To>(to_float(two[0]), to_float(two[1]));
     }
-    store_matrices<Transposed>(to, piece);
 }
 
 template <typename RowMap, register_tile Dst, shared_tile Src>
@@ -107,7 +105,9 @@ kittens_device void store_tile(Dst& dst, const Src& src, site) {
         each_base<Src::height, Src::width>([&](int i, int j) {
             const uint32_t to = shared_address(dst, RowMap::base(i) + lane() % 8 + (row_major ? half_a : half_b),
                                                16 * j + (row_major ? half_b : half_a));
-            store_pieces<!row_major, T>(to, &src.data[i][8 * j]);
+            uint32_t piece[4];
+            pack_pieces<T>(piece, &src.data[i][8 * j]);
+            store_matrices<!row_major>(to, piece);
         });
     } else if constexpr (std::is_same_v<T, e4m3> && Src::order == layout::row) {
         const bool odd = lane() % 2 == 1;
@@ -597,7 +597,11 @@ template <shared_tile Dst, typename T, int C>
 kittens_device void store_halves(Dst& dst, const rt<T, 16, C>& src, site = kittens_here) {
     using to = typename Dst::T;
 #pragma unroll
-    for (int j = 0; j < C / 16; j++) store_pieces<false, to>(piece_of_halves<to, C>(dst, j), &src.data[0][8 * j]);
+    for (int j = 0; j < C / 16; j++) {
+        uint32_t piece[4];
+        pack_pieces<to>(piece, &src.data[0][8 * j]);
+        store_matrices<false>(piece_of_halves<to, C>(dst, j), piece);
+    }
 }
 // A col_vec of a warpgroup's tile: of every 64 values each warp holds 16.
 template <shared_vec Dst, register_vec Src>
