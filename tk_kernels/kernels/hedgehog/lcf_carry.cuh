@@ -111,13 +111,13 @@ template <typename K> struct lcf_carry : block_roles<K, 1> {
         }
         start_pipeline<roles::warps, 1>(loader);
         if (warpgroup_index() == K::consumers) {
-            roles::give_registers();
+            roles::decrease_registers();
             if (loader) load_all(s, g);
         } else if (warpgroup_index() == carrier) {
-            roles::take_registers();
+            roles::increase_registers();
             K::carry(s, g);
         } else if constexpr (hands_over) {
-            roles::take_registers();
+            roles::increase_registers();
             K::compute(s, g);
         }
     }

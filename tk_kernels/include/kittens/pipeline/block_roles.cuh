@@ -30,17 +30,17 @@ template <typename K, int ProducingWarps, int BlocksPerSm = 1> struct block_role
     // By whole warpgroups, each once: the producer's registers go to the consumers. With consumer_registers 0 nobody
     // asks for more than it begins with.
     static constexpr bool moves = K::consumer_registers > 0;
-    kittens_device static void give_registers() {
-        if constexpr (moves) decrease_registers<left_registers>();
+    kittens_device static void decrease_registers() {
+        if constexpr (moves) kittens::decrease_registers<left_registers>();
     }
-    kittens_device static void take_registers() {
-        if constexpr (moves) increase_registers<K::consumer_registers>();
+    kittens_device static void increase_registers() {
+        if constexpr (moves) kittens::increase_registers<K::consumer_registers>();
     }
     // Whether this warp is one of the producer's; its registers have moved.
     kittens_device static bool produces() {
         const bool producer = warpgroup_index() == K::consumers;
-        if (producer) give_registers();
-        else take_registers();
+        if (producer) decrease_registers();
+        else increase_registers();
         return producer;
     }
 };
