@@ -19,6 +19,8 @@ _PAGED, _MLA, _INSTRUCTIONS, _LINEAR, _DECAYS = (
     "decays.cuh",
 )
 
+_QUEUE = "program/queue.cuh"
+
 _LOAD_B = "load_async(subtile<tile_k, unit>(in.b, 0, j), g.b, coord{0, 0, k, t.n + j}, full, same_b);"
 _LEAVE = "store_packed(tiles.sums, sum, coord{0, 0, number * blocks + block, warp * strips + i});"
 _PART = "part(sum, acc, i / units, i % units);"
@@ -161,6 +163,18 @@ WRITTEN: dict[str, tuple[Change | tuple[Change, ...], ...]] = {
         ("second_order.cuh", "diagonals.template operator()<0>(2, «once»);", "twice"),
         ("second_order.cuh", "warp == 3 ? 3 : warp + 1", "warp == 3 ? 3 : 1"),
         (_BASED, "a + b + rows_before + 1e-6f", "a + b + 1e-6f"),
+    ),
+    "program": (
+        (
+            "program.cuh",
+            "all.signal_together(g.ready[t.counter]);",
+            "if (block_index() > 0) signal(g.ready[t.counter]);",
+        ),
+        ("program.cuh", "all.await_together(g.ready[t.counter], «t.slots», t.last);", "1"),
+        ("program.cuh", "g.ready[«t.counter»], t.slots", "(t.counter + 1) % 3"),
+        ("program.cuh", "t.slot + «i», 16", "0"),
+        (_QUEUE, "n + 1 == capacity || behind_it.brought(program::field::opcode) == program::opcode::stop", "true"),
+        (_QUEUE, "n + 1 == capacity || behind_it.brought(program::field::opcode) == program::opcode::stop", "false"),
     ),
     "paged_attention_decode": (
         *_LAST_REDUCES,
@@ -369,5 +383,6 @@ RIGHT: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("place", _PAGED, "found.row[«i»]", "a page is loaded from its first row on"),
         ("place", _PAGED, "where.row[«i»]", "a page is loaded from its first row on"),
     ),
+    "program": (_READER_FINDS,),
 }
 """By driver, what the rules find and what is right all the same: kind of mistake, file, its text there, and why."""

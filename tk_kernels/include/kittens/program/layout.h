@@ -7,6 +7,8 @@
 // and in the same shape.
 #pragma once
 
+#include <cstdint>
+
 namespace kittens::program {
 
 constexpr int header_ints = 16, instruction_ints = 16;
@@ -17,6 +19,9 @@ constexpr int version = 0, blocks = 1;
 constexpr int capacity = 2;  // instructions a block
 constexpr int counters = 3;
 }  // namespace header
+
+// Ints of the scratch that so many counters are.
+constexpr std::int64_t words_for(std::int64_t counters) { return counters + 1; }
 
 // An instruction, by index; what follows is the kernel's own.
 namespace field {
