@@ -43,6 +43,7 @@ static void run() {
         tk::mla_decode::launch_of<page, plan::unrecorded>(
             {q.data(),
              {cache.data(), page * D, D, D},
+             {},
              out.data() + i * out.size() / 2,
              lse.data() + i * lse.size() / 2,
              table.data(),
@@ -50,9 +51,11 @@ static void run() {
              B,
              R,
              H,
+             1,
              B * width,
              page,
              width,
+             D,
              0.05},
             {plans[i].data(), blocks, capacity, blocks, slots, rows, words.data(), partial.data(), partial_lse.data()},
             nullptr, {});

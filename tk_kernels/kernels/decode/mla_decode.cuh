@@ -21,8 +21,8 @@
 
 #include "kittens.cuh"
 
+#include "decode.h"
 #include "instructions.cuh"
-#include "mla_decode.h"
 
 namespace tk::mla_decode {
 

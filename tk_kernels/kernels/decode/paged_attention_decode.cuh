@@ -19,8 +19,8 @@
 
 #include "kittens.cuh"
 
+#include "decode.h"
 #include "instructions.cuh"
-#include "paged_attention_decode.h"
 
 namespace tk::paged_attention_decode {
 
