@@ -27,26 +27,25 @@ _PART = "part(sum, acc, i / units, i % units);"
 _ADD = "add(sum, sum, of[j]);"
 _LSE_OF = "p.rows, p.rows, p.heads * p.rows"
 _NEXT_KEYS, _LAST_VALUES = "load(t, 0);", "load(before, before.steps - 1);"
-_IS_LAST = "load_number(told) == t.slots"
-_COUNT = "store_number(told, signal_and_count(ready[t.counter]));"
+_IS_LAST = "load_number(told) == in_all"
+_COUNT = "if (first) store_number(told, signal_and_count(c));"
 _OTHERS = "multiply_halves(result.imag, result.real, f.other, other.imag, other.real, 1);"
 _SECOND = "multiply_halves(y.real, y.imag, left, in.u[1].real, in.u[1].imag, 1);"
 _SHARED_DK = "mma_AB(dk, ds, subtile<together, columns>(q, other, half));"
 _ADDED = "add_packed(g.dq, rows, coord{at.b, at.d, strip + i, column});"
 _ADDED_MINUS = "warpgroup::mma_AtB(minus, phi.minus, of.v);"
 
-_SHARE_END = "first + t.slots * (consumer() + 1) / consumers"
-_QUARTER_END = "first + t.slots * (warp + 1) / warpgroup_warps"
+_ALL_SLOTS, _SHARE_END = "t.first_slot + t.slots", "t.first_slot + t.slots * (warp + 1) / Warps"
 _OF_HEAD = "(t.sequence * g.heads.value + head) * g.new_tokens"
 _FIRST_TURN = "if (warpgroup_index() == 1) pass_turn();"
 _FIRST_STATE = "warpgroup::store(own.state[0], state);"
 _FACTORS = "warpgroup::load(left, out.y[0].real);"
 
 _LAST_REDUCES: tuple[Change, ...] = (
-    (_INSTRUCTIONS, _IS_LAST, "load_number(told) == t.slots - 1"),
-    (_INSTRUCTIONS, _IS_LAST, "true"),
-    (_INSTRUCTIONS, _IS_LAST, "false"),
-    (_INSTRUCTIONS, _COUNT, "signal(ready[t.counter]); store_number(told, t.slots);"),  # does not acquire
+    (_QUEUE, _IS_LAST, "load_number(told) == in_all - 1"),
+    (_QUEUE, _IS_LAST, "true"),
+    (_QUEUE, _IS_LAST, "false"),
+    (_QUEUE, _COUNT, "if (first) { signal(c); store_number(told, in_all); }"),  # does not acquire
 )
 
 WRITTEN: dict[str, tuple[Change | tuple[Change, ...], ...]] = {
@@ -179,13 +178,12 @@ WRITTEN: dict[str, tuple[Change | tuple[Change, ...], ...]] = {
     "paged_attention_decode": (
         *_LAST_REDUCES,
         (_PAGED, "oldest + g.group.divide(row0 + row)", "length"),
-        (_PAGED, f"«{_SHARE_END}», row", f"{_SHARE_END} - (consumer() == consumers - 1)"),
+        (_INSTRUCTIONS, f"«{_SHARE_END}», row", f"{_SHARE_END} - (warp == Warps - 1)"),
         (_INSTRUCTIONS, "math::exp2((logs[i] - base) * log2_e)", "1.f"),
         # two warpgroups
         (_PAGED, "Groups == 1 || warpgroup_index() == 0", "true"),
         (_PAGED, "Groups == 1 || «warpgroup_index() == 0»", "warpgroup_index() == 2"),
-        (_PAGED, "if («consumer() == 0») signal(g.ready[t.counter]);", "warp_in_group() == 0"),
-        (_PAGED, "consumer() == 0 && t.last", "warp_in_group() == 0 && t.last"),
+        (_PAGED, "const team all{counted, «consumer() == 0»};", "warp_in_group() == 0"),
         (_PAGED, "in.init(1, consumers);", "in.init(1, warpgroup_warps);"),
         (_PAGED, "element_coord{0, t.slot, first_row, 0}", "element_coord{0, t.slot, first_row % 64, 0}"),
         (_PAGED, "element_coord{0, 0, t.slot, first_row}", "element_coord{0, 0, t.slot, first_row % 64}"),
@@ -193,11 +191,11 @@ WRITTEN: dict[str, tuple[Change | tuple[Change, ...], ...]] = {
         (_PAGED, "place(g.q_order, first_row + row, t, g)", "place(g.q_order, first_row % 64 + row, t, g)"),
         (_PAGED, "g.group.divide(row0 + row)", "g.group.divide((row0 + row) % 64)"),
         (_PAGED, "place(g.out_order, first_row, t, g)", "place(g.out_order, first_row + 15, t, g)"),
-        (_PAGED, "t.first_row + Rows * consumer()", "t.first_row + Rows * warp_in_group()"),
-        (_PAGED, "row += Rows * consumers", "row += Rows * warpgroup_warps"),
-        (_PAGED, "first + t.slots * consumer() / consumers", "first + t.slots * warp_in_group() / consumers"),
-        (_PAGED, "reduce_by_warp<1, 8>(first, end, t, g)", "reduce_by_warp<1, 8>(first, end - 1, t, g)"),
-        (_PAGED, "i < consumers", "i < warpgroup_warps"),
+        (_INSTRUCTIONS, "t.first_row + Rows * warp", "t.first_row + Rows * warp_in_group()"),
+        (_INSTRUCTIONS, "row += Rows * Warps", "row += Rows * warpgroup_warps"),
+        (_INSTRUCTIONS, "t.first_slot + t.slots * warp / Warps", "t.first_slot + t.slots * warp_in_group() / Warps"),
+        (_INSTRUCTIONS, f"«{_ALL_SLOTS}», row", f"{_ALL_SLOTS} - (Rows == 1)"),
+        (_INSTRUCTIONS, "i < Warps", "i < warpgroup_warps"),
     ),
     "mla_decode": (
         *_LAST_REDUCES,
@@ -210,8 +208,8 @@ WRITTEN: dict[str, tuple[Change | tuple[Change, ...], ...]] = {
         (_MLA, "element_coord{0, 0, t.slot, first_row}", "element_coord{0, 0, t.slot ^ 1, first_row}"),
         (_MLA, f"{_OF_HEAD} + token", f"{_OF_HEAD} + (token ^ 1)"),
         (_MLA, "fill(lse, -INFINITY);", "zero(lse);"),
-        (_MLA, "t.first_slot + t.slots", "t.first_slot + t.slots - 1"),
-        (_MLA, _QUARTER_END, f"{_QUARTER_END} - (warp == 3)"),
+        (_INSTRUCTIONS, f"«{_ALL_SLOTS}», row", f"{_ALL_SLOTS} - 1"),
+        (_INSTRUCTIONS, f"«{_SHARE_END}», row", f"{_SHARE_END} - (warp == 3)"),
     ),
     "fft_conv": (
         (
@@ -376,11 +374,14 @@ RIGHT: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("operation", "softmax.cuh", _HIGH, _ANY_BASE),
         ("operation", _INSTRUCTIONS, "mul(sum, sum, shrink);", "all slots of a row are added at once"),
         ("operation", _MLA, "zero(factor); «one(shrink);»", "the first step sets it"),
+        ("place", _INSTRUCTIONS, "divide(first, row[«i»])", "a page is loaded from its first row on"),
+        ("place", _MLA, "from.row[«i»]", "a page is loaded from its first row on"),
+        *(("barrier", _INSTRUCTIONS, text, "it is one of each warpgroup") for text in ("«sync();» if", "} «sync();»")),
     ),
     "paged_attention_decode": (
         _READER_FINDS,
         ("operation", "softmax.cuh", _HIGH, _ANY_BASE),
-        ("place", _PAGED, "found.row[«i»]", "a page is loaded from its first row on"),
+        ("place", _INSTRUCTIONS, "divide(first, row[«i»])", "a page is loaded from its first row on"),
         ("place", _PAGED, "where.row[«i»]", "a page is loaded from its first row on"),
     ),
     "program": (_READER_FINDS,),

@@ -40,7 +40,7 @@ static void run() {
     const plan_of_both plans[] = {reduces(plan_of_both(lengths)), last_reduces(plan_of_both(lengths))};
     for (size_t i = 0; i < 2; i++) {
         std::vector<int> words(1 + blocks, 0);
-        tk::mla_decode::launch_of<page, plan::unrecorded>(
+        tk::mla_decode::launch_of<page, unrecorded>(
             {q.data(),
              {cache.data(), page * D, D, D},
              {},

@@ -4,7 +4,6 @@
 namespace tk::mla_decode {
 
 std::string stalled() { return kittens::stalled_counter(); }
-
-void launch(const problem& p, const planned& s, void* stream) { launch_with<plan::unrecorded>(p, s, stream, {}); }
+void launch(const problem& p, const planned& s, void* stream) { launch_with<unrecorded>(p, s, stream, {}); }
 
 }  // namespace tk::mla_decode
