@@ -31,7 +31,6 @@ NUMBERS = 4
 OPCODES = {1: "attend", 2: "reduce"}
 COUNTER, LAST_REDUCES, FIRST_ROW, END_ROW = 7, 10, 11, 12
 """Of an instruction's fields, as layout.h has them."""
-COLOURS, PALE = {"attend": "#0072b2", "reduce": "#e69f00"}, "#ffffff"
 
 
 @dataclass(frozen=True)
@@ -92,40 +91,6 @@ class Trace:
         rows += self._arrows()
         about = {"unit": self.unit, "clock_residual_us": self.residual_us}
         return {"traceEvents": rows, "displayTimeUnit": "ns", "otherData": about}
-
-    def gantt(self) -> str:
-        """An SVG: a row a block, what it multiplies and merges, and in a paler colour what it waits for first."""
-        events = [event for event in self.events if event.role == ROLES[1]]
-        blocks, last = max(event.block for event in events) + 1, max(event.end for event in events)
-        high = max(2.0, min(14.0, 640 / blocks))
-        wide, left, top = 860.0, 40.0, 24.0
-        height = top + blocks * high + 28
-
-        def bar(event: Event, end: float, colour: str, opacity: float) -> str:
-            x, y = left + wide * event.start / last, top + event.block * high
-            return (
-                f'<rect x="{x:.2f}" y="{y:.2f}" width="{max(0.3, wide * (end - event.start) / last):.2f}" '
-                f'height="{0.86 * high:.2f}" fill="{colour}" fill-opacity="{opacity}">'
-                f"<title>block {event.block}: {event.name}, "
-                f"{event.start:.2f} to {event.end:.2f} {self.unit}</title></rect>"
-            )
-
-        bars = [bar(event, event.end, COLOURS[event.opcode], 1.0) for event in events]
-        waits = [bar(event, event.waited, PALE, 0.65) for event in events if event.waited > event.start]
-        labels = [
-            f'<text x="{left + wide * part / 4:.1f}" y="{height - 8:.1f}" text-anchor="middle">{last * part / 4:.3g}'
-            f"{' ' + self.unit if part == 4 else ''}</text>"
-            for part in range(5)
-        ]
-        about = f"{blocks} blocks: attend blue, reduce orange, the first wait of each paler"
-        if self.residual_us is not None:
-            about += f"; clocks fit within {self.residual_us:.3f} us"
-        labels.append(f'<text x="{left}" y="15">{about}</text>')
-        opening = (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + wide + 40:.0f} {height:.0f}" '
-            'font-family="sans-serif" font-size="11">'
-        )
-        return "\n".join([opening, *bars, *waits, *labels, "</svg>", ""])
 
     def _arrows(self) -> list[dict[str, Any]]:
         """From each attend that signals a counter to whoever merges what it stored: a reduction, or the last attend."""
@@ -210,7 +175,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--schedule", choices=SCHEDULES, default="makespan", help="how the work is dealt out")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="cuda or cpu")
     parser.add_argument("--out", type=Path, default=Path("trace.json"), help="the trace (default: trace.json)")
-    parser.add_argument("--gantt", type=Path, help="an SVG of it too")
     given = parser.parse_args(arguments)
     try:
         lengths = [int(one) for one in given.lengths.split("+")]
@@ -218,11 +182,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"argument --lengths: got {given.lengths!r}, needs whole numbers joined by plus signs")
     if given.page < 1:
         parser.error(f"argument --page: got {given.page}, needs 1 key at least")
-    for path in filter(None, (given.out, given.gantt)):
-        if not path.parent.is_dir():
-            parser.error(f"there is no folder {path.parent} for {path.name}")
-        if path.is_dir():
-            parser.error(f"{path} is a folder, needs the name of a file")
+    if not given.out.parent.is_dir():
+        parser.error(f"there is no folder {given.out.parent} for {given.out.name}")
+    if given.out.is_dir():
+        parser.error(f"{given.out} is a folder, needs the name of a file")
     heads = {"new_tokens": given.new_tokens, "heads": given.heads, "kv_heads": given.kv_heads}
     try:
         plan = decode_plan(lengths, **heads, kind=given.kind, schedule=given.schedule, device=given.device)
@@ -237,10 +200,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(parser, "interrupted; nothing was written", 130)
     try:
         given.out.write_text(json.dumps(trace.chrome()))
-        if given.gantt:
-            given.gantt.write_text(trace.gantt())
     except OSError as error:
-        return _failed(parser, f"{error.filename or given.out} cannot be written: {error.strerror}")
+        return _failed(parser, f"{given.out} cannot be written: {error.strerror}")
     last = max(event.end for event in trace.events)
     clocks = "" if trace.residual_us is None else f"; clocks fit within {trace.residual_us:.3f} us"
     print(f"{given.out}: {len(trace.events)} events of {plan.blocks} blocks, {last:.1f} {trace.unit}s in all{clocks}")

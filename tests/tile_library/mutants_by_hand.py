@@ -19,32 +19,33 @@ _PAGED, _MLA, _INSTRUCTIONS, _LINEAR, _DECAYS = (
     "decays.cuh",
 )
 
+_QUEUE = "program/queue.cuh"
+
 _LOAD_B = "load_async(subtile<tile_k, unit>(in.b, 0, j), g.b, coord{0, 0, k, t.n + j}, full, same_b);"
 _LEAVE = "store_packed(tiles.sums, sum, coord{0, 0, number * blocks + block, warp * strips + i});"
 _PART = "part(sum, acc, i / units, i % units);"
 _ADD = "add(sum, sum, of[j]);"
 _LSE_OF = "p.rows, p.rows, p.heads * p.rows"
 _NEXT_KEYS, _LAST_VALUES = "load(t, 0);", "load(before, before.steps - 1);"
-_IS_LAST = "load_number(told) == t.slots"
-_COUNT = "store_number(told, signal_and_count(ready[t.counter]));"
+_IS_LAST = "load_number(told) == in_all"
+_COUNT = "if (first) store_number(told, signal_and_count(c));"
 _OTHERS = "multiply_halves(result.imag, result.real, f.other, other.imag, other.real, 1);"
 _SECOND = "multiply_halves(y.real, y.imag, left, in.u[1].real, in.u[1].imag, 1);"
 _SHARED_DK = "mma_AB(dk, ds, subtile<together, columns>(q, other, half));"
 _ADDED = "add_packed(g.dq, rows, coord{at.b, at.d, strip + i, column});"
 _ADDED_MINUS = "warpgroup::mma_AtB(minus, phi.minus, of.v);"
 
-_SHARE_END = "first + t.slots * (consumer() + 1) / consumers"
-_QUARTER_END = "first + t.slots * (warp + 1) / warpgroup_warps"
+_ALL_SLOTS, _SHARE_END = "t.first_slot + t.slots", "t.first_slot + t.slots * (warp + 1) / Warps"
 _OF_HEAD = "(t.sequence * g.heads.value + head) * g.new_tokens"
 _FIRST_TURN = "if (warpgroup_index() == 1) pass_turn();"
 _FIRST_STATE = "warpgroup::store(own.state[0], state);"
 _FACTORS = "warpgroup::load(left, out.y[0].real);"
 
 _LAST_REDUCES: tuple[Change, ...] = (
-    (_INSTRUCTIONS, _IS_LAST, "load_number(told) == t.slots - 1"),
-    (_INSTRUCTIONS, _IS_LAST, "true"),
-    (_INSTRUCTIONS, _IS_LAST, "false"),
-    (_INSTRUCTIONS, _COUNT, "signal(ready[t.counter]); store_number(told, t.slots);"),  # does not acquire
+    (_QUEUE, _IS_LAST, "load_number(told) == in_all - 1"),
+    (_QUEUE, _IS_LAST, "true"),
+    (_QUEUE, _IS_LAST, "false"),
+    (_QUEUE, _COUNT, "if (first) { signal(c); store_number(told, in_all); }"),  # does not acquire
 )
 
 WRITTEN: dict[str, tuple[Change | tuple[Change, ...], ...]] = {
@@ -162,16 +163,27 @@ WRITTEN: dict[str, tuple[Change | tuple[Change, ...], ...]] = {
         ("second_order.cuh", "warp == 3 ? 3 : warp + 1", "warp == 3 ? 3 : 1"),
         (_BASED, "a + b + rows_before + 1e-6f", "a + b + 1e-6f"),
     ),
+    "program": (
+        (
+            "program.cuh",
+            "all.signal_together(g.ready[t.counter]);",
+            "if (block_index() > 0) signal(g.ready[t.counter]);",
+        ),
+        ("program.cuh", "all.await_together(g.ready[t.counter], «t.slots», t.last);", "1"),
+        ("program.cuh", "g.ready[«t.counter»], t.slots", "(t.counter + 1) % 3"),
+        ("program.cuh", "t.slot + «i», 16", "0"),
+        (_QUEUE, "n + 1 == capacity || behind_it.brought(program::field::opcode) == program::opcode::stop", "true"),
+        (_QUEUE, "n + 1 == capacity || behind_it.brought(program::field::opcode) == program::opcode::stop", "false"),
+    ),
     "paged_attention_decode": (
         *_LAST_REDUCES,
         (_PAGED, "oldest + g.group.divide(row0 + row)", "length"),
-        (_PAGED, f"«{_SHARE_END}», row", f"{_SHARE_END} - (consumer() == consumers - 1)"),
+        (_INSTRUCTIONS, f"«{_SHARE_END}», row", f"{_SHARE_END} - (warp == Warps - 1)"),
         (_INSTRUCTIONS, "math::exp2((logs[i] - base) * log2_e)", "1.f"),
         # two warpgroups
         (_PAGED, "Groups == 1 || warpgroup_index() == 0", "true"),
         (_PAGED, "Groups == 1 || «warpgroup_index() == 0»", "warpgroup_index() == 2"),
-        (_PAGED, "if («consumer() == 0») signal(g.ready[t.counter]);", "warp_in_group() == 0"),
-        (_PAGED, "consumer() == 0 && t.last", "warp_in_group() == 0 && t.last"),
+        (_PAGED, "const team all{counted, «consumer() == 0»};", "warp_in_group() == 0"),
         (_PAGED, "in.init(1, consumers);", "in.init(1, warpgroup_warps);"),
         (_PAGED, "element_coord{0, t.slot, first_row, 0}", "element_coord{0, t.slot, first_row % 64, 0}"),
         (_PAGED, "element_coord{0, 0, t.slot, first_row}", "element_coord{0, 0, t.slot, first_row % 64}"),
@@ -179,11 +191,11 @@ WRITTEN: dict[str, tuple[Change | tuple[Change, ...], ...]] = {
         (_PAGED, "place(g.q_order, first_row + row, t, g)", "place(g.q_order, first_row % 64 + row, t, g)"),
         (_PAGED, "g.group.divide(row0 + row)", "g.group.divide((row0 + row) % 64)"),
         (_PAGED, "place(g.out_order, first_row, t, g)", "place(g.out_order, first_row + 15, t, g)"),
-        (_PAGED, "t.first_row + Rows * consumer()", "t.first_row + Rows * warp_in_group()"),
-        (_PAGED, "row += Rows * consumers", "row += Rows * warpgroup_warps"),
-        (_PAGED, "first + t.slots * consumer() / consumers", "first + t.slots * warp_in_group() / consumers"),
-        (_PAGED, "reduce_by_warp<1, 8>(first, end, t, g)", "reduce_by_warp<1, 8>(first, end - 1, t, g)"),
-        (_PAGED, "i < consumers", "i < warpgroup_warps"),
+        (_INSTRUCTIONS, "t.first_row + Rows * warp", "t.first_row + Rows * warp_in_group()"),
+        (_INSTRUCTIONS, "row += Rows * Warps", "row += Rows * warpgroup_warps"),
+        (_INSTRUCTIONS, "t.first_slot + t.slots * warp / Warps", "t.first_slot + t.slots * warp_in_group() / Warps"),
+        (_INSTRUCTIONS, f"«{_ALL_SLOTS}», row", f"{_ALL_SLOTS} - (Rows == 1)"),
+        (_INSTRUCTIONS, "i < Warps", "i < warpgroup_warps"),
     ),
     "mla_decode": (
         *_LAST_REDUCES,
@@ -196,8 +208,8 @@ WRITTEN: dict[str, tuple[Change | tuple[Change, ...], ...]] = {
         (_MLA, "element_coord{0, 0, t.slot, first_row}", "element_coord{0, 0, t.slot ^ 1, first_row}"),
         (_MLA, f"{_OF_HEAD} + token", f"{_OF_HEAD} + (token ^ 1)"),
         (_MLA, "fill(lse, -INFINITY);", "zero(lse);"),
-        (_MLA, "t.first_slot + t.slots", "t.first_slot + t.slots - 1"),
-        (_MLA, _QUARTER_END, f"{_QUARTER_END} - (warp == 3)"),
+        (_INSTRUCTIONS, f"«{_ALL_SLOTS}», row", f"{_ALL_SLOTS} - 1"),
+        (_INSTRUCTIONS, f"«{_SHARE_END}», row", f"{_SHARE_END} - (warp == 3)"),
     ),
     "fft_conv": (
         (
@@ -362,12 +374,16 @@ RIGHT: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("operation", "softmax.cuh", _HIGH, _ANY_BASE),
         ("operation", _INSTRUCTIONS, "mul(sum, sum, shrink);", "all slots of a row are added at once"),
         ("operation", _MLA, "zero(factor); «one(shrink);»", "the first step sets it"),
+        ("place", _INSTRUCTIONS, "divide(first, row[«i»])", "a page is loaded from its first row on"),
+        ("place", _MLA, "from.row[«i»]", "a page is loaded from its first row on"),
+        *(("barrier", _INSTRUCTIONS, text, "it is one of each warpgroup") for text in ("«sync();» if", "} «sync();»")),
     ),
     "paged_attention_decode": (
         _READER_FINDS,
         ("operation", "softmax.cuh", _HIGH, _ANY_BASE),
-        ("place", _PAGED, "found.row[«i»]", "a page is loaded from its first row on"),
+        ("place", _INSTRUCTIONS, "divide(first, row[«i»])", "a page is loaded from its first row on"),
         ("place", _PAGED, "where.row[«i»]", "a page is loaded from its first row on"),
     ),
+    "program": (_READER_FINDS,),
 }
 """By driver, what the rules find and what is right all the same: kind of mistake, file, its text there, and why."""

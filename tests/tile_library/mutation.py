@@ -20,6 +20,7 @@ LIBRARY = INCLUDE_ROOT / "kittens"
 # Of the tile library, what may be changed: the pipelines, and operations that do a kernel's own work.
 CHANGEABLE = (
     "pipeline/",
+    "program/",
     "ops/second_order.cuh",
     "ops/decays.cuh",
     "ops/softmax.cuh",
@@ -46,7 +47,7 @@ def drivers() -> list[str]:
 
 
 def sources_of(driver: str) -> dict[str, Path]:
-    """What a mutant may change: the kernels' files that the driver includes, and CHANGEABLE, by their names."""
+    """What a mutant may change, by name: what the driver includes of kernels, its own .cuh, and CHANGEABLE."""
     found = {str(path.relative_to(LIBRARY)): path for path in sorted(LIBRARY.rglob("*.cuh"))}
     found = {name: path for name, path in found.items() if name.startswith(CHANGEABLE)}
     waiting = [(DRIVERS / f"{driver}.cu", KERNELS_ROOT)]
@@ -57,7 +58,7 @@ def sources_of(driver: str) -> dict[str, Path]:
             if path.exists() and path.is_relative_to(KERNELS_ROOT) and path not in found.values():
                 found[str(path.relative_to(KERNELS_ROOT))] = path
                 waiting.append((path, path.parent))
-    return found
+    return {**found, **{path.name: path for path in DRIVERS.glob(f"{driver}.cuh")}}
 
 
 class Carrier:
@@ -146,7 +147,7 @@ class Carrier:
         changed, copy = self.folder / "include", self.folder / "kernels"
         if not copy.exists():
             for name, path in self.sources.items():
-                to = copy / name if path.is_relative_to(KERNELS_ROOT) else changed / "kittens" / name
+                to = changed / "kittens" / name if path.is_relative_to(LIBRARY) else copy / name
                 to.parent.mkdir(parents=True, exist_ok=True)
                 numbered = [
                     (number, edit)

@@ -52,14 +52,14 @@ SEEN = {
 
 KIND_OF_CALL = {
     "wait": r"wait|take\w*|ask|hold|in_turn",
-    "release": r"release(?!_before$)\w*|arrive|arrive_\w+|hand_over|pass_turn|over|tell",
+    "release": r"release(?!_before$)\w*|arrive|arrive_\w+|hand_over|pass_turn|over|tell|ends",
     "stage": r"advance",
     "arrivals": r"init",
     "fence": r"fence_\w+",
     "barrier": r"sync\w*|meet",
     "group": r"(mma|copy|store|store_read)_wait|wait_for|copy_commit",
     "kernel": r"wait_previous_kernel",
-    "counter": r"await|signal|retire|clear_counter_on",
+    "counter": r"(await|signal)(_together)?|retire(_behind)?|clear_counter_on",
     # For speed alone, for a reader of reports, or a check; the last three do nothing on the cpu target.
     "": r"prefetch\w*|(in|de)crease_registers|start_next_kernel|start|end|waited|static_assert|allocate\w*|require\w*"
     r"|bring|settle|row_\w+_finish",

@@ -1,8 +1,7 @@
-"""Decode plans: what every schedule promises, what verify() refuses, and what a user hears of a wrong argument."""
+"""Decode plans: what every schedule promises, and what a user hears of a wrong argument."""
 
 from __future__ import annotations
 
-import itertools
 import random
 import re
 import timeit
@@ -12,6 +11,25 @@ from typing import Any
 
 import pytest
 import torch
+from decode_plans import (
+    ATTEND,
+    COUNTER,
+    END_KEY,
+    END_ROW,
+    FIRST_KEY,
+    FIRST_ROW,
+    HEADER,
+    KV_HEAD,
+    OPCODE,
+    REDUCE,
+    ROW_TILE,
+    SEQUENCE,
+    SLOT,
+    SLOTS,
+    places,
+    plan,
+    queues,
+)
 from torch import Tensor
 
 import tk_kernels as tk
@@ -19,38 +37,16 @@ from harness.workloads._paged import lengths_of
 from tk_kernels import toolchain, trace
 from tk_kernels.kernels.decode.plan import (
     COSTS,
-    DIGEST,
-    GQA_KEY_STEP,
     GQA_ROWS_PER_TILE,
     HEADER_INTS,
     INSTRUCTION_INTS,
+    KEY_STEP,
+    MLA_ROWS_PER_TILE,
     SCHEDULES,
+    VERSION,
     gqa_rows_per_tile,
 )
-
-OPCODE, SEQUENCE, KV_HEAD, ROW_TILE, FIRST_KEY, END_KEY, SLOT, COUNTER, FIRST_SLOT, SLOTS, LAST, FIRST_ROW, END_ROW = (
-    range(13)
-)
-STOP, ATTEND, REDUCE = range(3)
-HEADER = 16
-
-
-def plan(
-    lengths: list[int], schedule: str = "makespan", *, blocks: int = 8, heads: int = 16, **options: Any
-) -> tk.DecodePlan:
-    """An MLA plan of one new token on the CPU, where nothing else is said."""
-    given = {"new_tokens": 1, "kv_heads": 1, "kind": "mla", **options}
-    return tk.decode_plan(lengths, heads=heads, schedule=schedule, blocks=blocks, device="cpu", **given)
-
-
-def queues(made: tk.DecodePlan) -> Tensor:
-    """(blocks, capacity, 16): a view of the plan's buffer."""
-    return made.buffer[HEADER:].view(made.blocks, made.capacity, 16)
-
-
-def places(made: tk.DecodePlan, opcode: int) -> list[tuple[int, int]]:
-    """(block, index) of the instructions of one kind."""
-    return [(int(b), int(i)) for b, i in (queues(made)[:, :, OPCODE] == opcode).nonzero()]
+from tk_kernels.toolchain.units import INCLUDE_ROOT
 
 
 def random_batch(chosen: random.Random) -> dict[str, Any]:
@@ -72,8 +68,7 @@ def random_batch(chosen: random.Random) -> dict[str, Any]:
     new_tokens, group = chosen.choice((1, 2, 4, 17)), chosen.choice((1, 4, 16, 33))
     row_tiles = -(-new_tokens * group // sizes[4])
     tiles = batch * kv_heads * row_tiles
-    least = -(-tiles // sizes[0]) + 2
-    sizes[1:4] = [chosen.choice((least, least + 1, 2 * least + 2)), sizes[0], 2 * sizes[0]]
+    sizes[1:4] = [2 * -(-tiles // sizes[0]) + 6, sizes[0], 2 * sizes[0]]
     costs = [chosen.choice((0.0, 1.0, 3.0)), *(chosen.choice((0.01, 1.0)) for _ in range(6)), chosen.choice((1.0, 1.5))]
     return {
         "sizes": [*sizes, batch, kv_heads, row_tiles, new_tokens, group * kv_heads],
@@ -82,24 +77,51 @@ def random_batch(chosen: random.Random) -> dict[str, Any]:
     }
 
 
-def test_ten_thousand_batches() -> None:
-    """Every plan passes, costs what it says, and no makespan plan ends later than the static one."""
+def made_for(batch: dict[str, Any], schedule: int) -> tuple[Tensor, float]:
+    """The buffer of a plan for a random batch, and the time that the planner says."""
+    header = torch.tensor([VERSION, *batch["sizes"]], dtype=torch.int32)
+    buffer = torch.empty(HEADER + 16 * batch["sizes"][0] * batch["sizes"][1], dtype=torch.int32)
+    buffer[: len(header)] = header
+    lengths = torch.tensor(batch["lengths"], dtype=torch.int32)
     library = toolchain.load("decode_plan", "cpu")
+    said = library.make(schedule, torch.tensor(batch["costs"], dtype=torch.float64), lengths, buffer)
+    assert library.verify(buffer, lengths) == "", batch
+    return buffer, said
+
+
+def replayed(batch: dict[str, Any], buffer: Tensor) -> float:
+    """The time that a plan takes whose reductions are instructions, by its queues alone."""
+    blocks, capacity, counters, _, rows_per_tile, key_step, _, kv_heads, _, new_tokens, heads = batch["sizes"]
+    start, step, partial_row, output_row, reduce_start, reduce_row, hand_over, _ = batch["costs"]
+    rows = heads // kv_heads * new_tokens
+    free, ready = [0.0] * blocks, [0.0] * counters
+    ones = [(b, one) for b, queue in enumerate(buffer[HEADER:].view(blocks, capacity, 16).tolist()) for one in queue]
+    for block, one in ones:  # attends wait for nothing, and come first in each queue
+        if one[OPCODE] == ATTEND:
+            steps, whole = -(-(one[END_KEY] - one[FIRST_KEY]) // key_step), one[SLOT] < 0
+            row_us = output_row if whole else partial_row
+            free[block] += start + steps * step + min(rows_per_tile, rows - one[ROW_TILE] * rows_per_tile) * row_us
+            if not whole:
+                ready[one[COUNTER]] = max(ready[one[COUNTER]], free[block])
+    for block, one in ones:
+        if one[OPCODE] == REDUCE:
+            took = reduce_start + one[SLOTS] * (one[END_ROW] - one[FIRST_ROW]) * reduce_row
+            free[block] = max(free[block], ready[one[COUNTER]] + hand_over) + took
+    return max(free)
+
+
+def test_thousands_of_batches() -> None:
+    """Every plan passes, costs what it says, and no makespan plan ends later than the static one."""
     chosen = random.Random(19)
-    for _ in range(10_000):
+    for number in range(5_000):
         batch = random_batch(chosen)
-        sizes = torch.tensor(batch["sizes"], dtype=torch.int32)
-        lengths = torch.tensor(batch["lengths"], dtype=torch.int32)
-        costs = torch.tensor(batch["costs"], dtype=torch.float64)
-        buffer = torch.empty(HEADER + 16 * batch["sizes"][0] * batch["sizes"][1], dtype=torch.int32)
-        times = []
+        said = []
         for schedule in range(len(SCHEDULES)):
-            said = library.make(sizes, schedule, costs, lengths, buffer)
-            assert library.verify(buffer, lengths) == "", batch
-            times.append(library.predict(buffer, costs))
-            if SCHEDULES[schedule] != "last":  # whose choice leaves out what a reduction delays
-                assert times[-1] == pytest.approx(said, rel=1e-9), batch
-        assert times[1] <= times[0] * (1 + 1e-9), batch
+            buffer, time = made_for(batch, schedule)
+            said.append(time)
+            if number < 500 and SCHEDULES[schedule] != "last":  # whose choice leaves out what a reduction delays
+                assert replayed(batch, buffer) == pytest.approx(time, rel=1e-9), batch
+        assert said[1] <= said[0] * (1 + 1e-9), batch
 
 
 def test_few_long_sequences_fill_the_blocks() -> None:
@@ -130,136 +152,6 @@ def test_lengths_of_nothing_are_written_out() -> None:
         assert len(places(made, ATTEND)) == 3
 
 
-Change = Callable[[tk.DecodePlan], None]
-
-
-def _remove(made: tk.DecodePlan, block: int, index: int) -> None:
-    """Take one instruction out of its queue."""
-    queue = queues(made)[block]
-    queue[index:-1] = queue[index + 1 :].clone()
-    queue[-1] = 0
-
-
-def _insert(made: tk.DecodePlan, block: int, index: int, one: Tensor) -> None:
-    """Put an instruction before another one."""
-    queue = queues(made)[block]
-    assert int(queue[-1, OPCODE]) == STOP, "the queue is full"
-    queue[index + 1 :] = queue[index:-1].clone()
-    queue[index] = one
-
-
-def _drop_a_piece(made: tk.DecodePlan) -> None:
-    _remove(made, *places(made, ATTEND)[1])
-
-
-def _double_a_piece(made: tk.DecodePlan) -> None:
-    block, index = places(made, ATTEND)[1]
-    _insert(made, block, index, queues(made)[block, index].clone())
-
-
-def _set(opcode: int, field: int, change: Callable[[int], int]) -> Change:
-    """Change a field of the second instruction of a kind."""
-
-    def mutate(made: tk.DecodePlan) -> None:
-        block, index = places(made, opcode)[1]
-        one = queues(made)[block, index]
-        one[field] = change(int(one[field]))
-
-    return mutate
-
-
-def _reduce_first(made: tk.DecodePlan) -> None:
-    """A reduction before the attends of its own tile in one queue."""
-    block, index = places(made, REDUCE)[0]
-    one = queues(made)[block, index].clone()
-    _remove(made, block, index)
-    same = [(b, i) for b, i in places(made, ATTEND) if queues(made)[b, i, COUNTER] == one[COUNTER]]
-    _insert(made, same[0][0], same[0][1], one)
-
-
-def _cycle(made: tk.DecodePlan) -> None:
-    """Two tiles, each reduced before a piece of the other in another block's queue."""
-    reductions: dict[int, tuple[int, int]] = {}
-    for block, index in places(made, REDUCE):
-        reductions.setdefault(int(queues(made)[block, index, COUNTER]), (block, index))
-    (a, first), (b, second) = itertools.islice(reductions.items(), 2)
-    ones = {a: queues(made)[first].clone(), b: queues(made)[second].clone()}
-    for place in sorted((first, second), reverse=True):
-        _remove(made, *place)
-    for awaited, delayed in ((a, b), (b, a)):
-        alone = [(blk, i) for blk, i in places(made, ATTEND) if int(queues(made)[blk, i, COUNTER]) == delayed]
-        block = next(blk for blk, _ in alone)
-        _insert(made, block, 0, ones[awaited])
-
-
-def _drop_a_reduction(made: tk.DecodePlan) -> None:
-    _remove(made, *places(made, REDUCE)[0])
-
-
-def _double_a_reduction(made: tk.DecodePlan) -> None:
-    block, index = places(made, REDUCE)[0]
-    _insert(made, block, index, queues(made)[block, index].clone())
-
-
-MUTANTS: dict[str, tuple[str, Change, str]] = {
-    "a piece is dropped": ("makespan", _drop_a_piece, "awaits .* for ever|attended never"),
-    "a piece is dropped, last reduces": ("last", _drop_a_piece, "attended never"),
-    "a piece is doubled": ("makespan", _double_a_piece, "slot .* is written twice"),
-    "a piece begins late": ("static", _set(ATTEND, FIRST_KEY, lambda key: key + 32), "attended never"),
-    "a piece begins early": ("static", _set(ATTEND, FIRST_KEY, lambda key: key - 32), "attended twice"),
-    "a piece begins inside a step": ("static", _set(ATTEND, FIRST_KEY, lambda key: key + 1), "no whole steps"),
-    "a piece ends behind the sequence": ("static", _set(ATTEND, END_KEY, lambda key: 10**6), "no whole steps"),
-    "a piece of another sequence": ("static", _set(ATTEND, SEQUENCE, lambda one: 1 - one), "."),
-    "a sequence that does not exist": ("static", _set(ATTEND, SEQUENCE, lambda one: 2), "does not exist"),
-    "two pieces in one slot": ("makespan", _set(ATTEND, SLOT, lambda slot: 0), "written twice"),
-    "a slot that does not exist": ("makespan", _set(ATTEND, SLOT, lambda slot: 16), "slot 16 does not exist"),
-    "a piece written out": ("makespan", _set(ATTEND, SLOT, lambda slot: -1), "writes the output itself and still"),
-    "a signal to another tile": ("makespan", _set(ATTEND, COUNTER, lambda counter: 1 - counter), "belongs to"),
-    "a counter that does not exist": ("makespan", _set(ATTEND, COUNTER, lambda counter: 8), "counter 8 does not exist"),
-    "too many signals are awaited": (
-        "makespan",
-        _set(REDUCE, SLOTS, lambda slots: slots + 1),
-        "for ever|others reduce",
-    ),
-    "too few signals are awaited": ("makespan", _set(REDUCE, SLOTS, lambda slots: slots - 1), "others reduce"),
-    "too few signals, last reduces": ("last", _set(ATTEND, SLOTS, lambda slots: slots - 1), "others reduce"),
-    "the wrong slots are reduced": ("makespan", _set(REDUCE, FIRST_SLOT, lambda slot: slot + 1), "others reduce"),
-    "one of the last does not reduce": ("last", _set(ATTEND, LAST, lambda one: 0), "would not reduce it"),
-    "rows are reduced twice": ("makespan", _double_a_reduction, "reduced twice"),
-    "rows are reduced never": ("makespan", _drop_a_reduction, "reduced never|not all reduced|nothing reduces"),
-    "too many rows are reduced": (
-        "makespan",
-        _set(REDUCE, END_ROW, lambda row: row + 1),
-        "reduced twice|not all reduced",
-    ),
-    "a reduction before its own pieces": ("makespan", _reduce_first, "for ever"),
-    "a cycle": ("makespan", _cycle, "for ever"),
-    "an unknown opcode": ("makespan", _set(ATTEND, OPCODE, lambda opcode: 7), "opcode 7 does not exist"),
-    "a queue that stops early": ("makespan", _set(ATTEND, OPCODE, lambda opcode: STOP), "for ever|attended never"),
-}
-
-
-@pytest.mark.parametrize("mutant", MUTANTS)
-def test_verify_refuses(mutant: str) -> None:
-    schedule, change, words = MUTANTS[mutant]
-    made = plan([3000, 2000], schedule, new_tokens=2)
-    made.verify()
-    change(made)
-    with pytest.raises(ValueError, match=words):
-        made.verify()
-
-
-def test_header_of_another_plan_is_refused() -> None:
-    made = plan([300, 200])
-    for index, words in ((0, "version 2"), (1, "its header says"), (9, "contradict"), (12, "other lengths")):
-        kept = int(made.buffer[index])
-        made.buffer[index] = kept + 1
-        with pytest.raises(ValueError, match=words):
-            made.verify()
-        made.buffer[index] = kept
-    made.verify()
-
-
 def test_refill_keeps_the_buffer() -> None:
     """Every length from nothing to much, in the place and the sizes that a graph has captured."""
     made = plan([100, 100, 100])
@@ -270,7 +162,6 @@ def test_refill_keeps_the_buffer() -> None:
         assert made.buffer.data_ptr() == address
         assert torch.equal(made.buffer[:12], sizes)
         assert torch.equal(made.buffer, plan(lengths).buffer)
-        assert made.digest == tuple(made.buffer[12:14].tolist())
     with pytest.raises(ValueError, match="got 2 sequences, the plan is for 3"):
         made.refill([1, 2])
     with pytest.raises(ValueError, match="sequence 1 has -1 keys"):
@@ -310,7 +201,6 @@ def test_a_plan_for_another_call_is_refused() -> None:
         ({"kind": "mqa"}, "kind: got 'mqa', needs 'mla' or 'gqa'"),
         ({"schedule": "best"}, "schedule: got 'best', needs one of static, makespan, last"),
         ({"blocks": 0}, "blocks: got 0, needs a whole number from 1 to 4096"),
-        ({"capacity": 2}, "capacity: got 2 instructions a block, needs at least 3 for 2 tiles on 4 blocks"),
         ({"device": "meta"}, "device: got meta, needs a CUDA device or the CPU"),
         ({"device": "gpu"}, "device: got 'gpu', needs a CUDA device or the CPU"),
         ({"costs": 3}, "costs: got a int, needs tk.DecodeCosts"),
@@ -384,20 +274,23 @@ def test_row_tiles_of_a_head_are_attended_side_by_side() -> None:
         planned.verify()
 
 
-LAYOUT, README = (toolchain.find_unit("decode_plan").path / name for name in ("layout.h", "README.md"))
+FOLDER = toolchain.find_unit("decode_plan").path
+README = FOLDER / "README.md"
+LAYOUT = "".join(path.read_text() for path in (INCLUDE_ROOT / "kittens" / "program" / "layout.h", FOLDER / "layout.h"))
 PROMISES = README.read_text().partition("### What the schedules promise")[2].partition("\n### ")[0]
 
 
 def layout(name: str) -> int:
-    """A number of layout.h, which device code reads too."""
-    [found] = re.findall(rf"\b{name} = (\d+)\b", LAYOUT.read_text())
+    """A number of the two layout.h, which device code reads too."""
+    [found] = re.findall(rf"\b{name} = (\d+)\b", LAYOUT)
     return int(found)
 
 
 def test_python_has_the_layouts_numbers() -> None:
     assert (HEADER_INTS, INSTRUCTION_INTS) == (layout("header_ints"), layout("instruction_ints"))
-    assert (DIGEST.start, DIGEST.stop - 1) == (layout("digest_low"), layout("digest_high"))
-    assert GQA_KEY_STEP == layout("gqa_key_step")
+    assert re.findall(r"\bversion = (\d+)", LAYOUT) == ["0", str(VERSION)]  # its place, and what stands there
+    assert {kind: layout(f"{kind}_key_step") for kind in ("mla", "gqa")} == KEY_STEP
+    assert MLA_ROWS_PER_TILE == layout("mla_rows_per_tile")
     assert GQA_ROWS_PER_TILE == tuple(layout(f"gqa_{which}rows_per_tile") for which in ("few_", "", "many_"))
     assert [trace.COUNTER, trace.LAST_REDUCES] == [layout("counter"), layout("last_reduces")]
     assert [trace.FIRST_ROW, trace.END_ROW] == [layout("first_row"), layout("end_row")]

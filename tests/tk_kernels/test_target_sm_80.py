@@ -74,7 +74,7 @@ def test_pipelines_fit_every_machine_without_a_spill(kernel: str) -> None:
 @pytest.mark.long
 def test_a_decode_tile_has_64_rows_at_most() -> None:
     """Two warpgroups that multiply find too few registers there: with 128 rows the kernel spilled 364 bytes."""
-    most = toolchain.load("decode_plan", "sm_80").most_rows_per_tile(1)
+    most = toolchain.load("decode_plan", "sm_80").gqa_most_tile_rows()
     assert most == 64
     assert [gqa_rows_per_tile(rows, 128, 132, most) for rows in (16, 17, 64, 65, 1000)] == [16, 64, 64, 64, 64]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -48,18 +47,13 @@ def test_every_instruction_is_recorded(kind: str, device: str) -> None:
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_the_file_is_a_chrome_trace(schedule: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out, drawn = tmp_path / "trace.json", tmp_path / "gantt.svg"
+    out = tmp_path / "trace.json"
     sizes = ["--lengths", "1000+33", "--heads", "4", "--kv-heads", "1", "--page", "16", "--schedule", schedule]
-    assert main(["--kind", "gqa", *sizes, "--device", "cpu", "--out", str(out), "--gantt", str(drawn)]) == 0
-    bars = [one for one in ElementTree.parse(drawn).getroot() if one.tag.endswith("rect")]
-    opaque = [one for one in bars if one.get("fill-opacity") == "1.0"]
+    assert main(["--kind", "gqa", *sizes, "--device", "cpu", "--out", str(out)]) == 0
     written = json.loads(out.read_text())
     rows = written["traceEvents"]
     assert {row["ph"] for row in rows} == {"M", "X", "s", "f"}
     assert all(row["dur"] >= 0 for row in rows if row["ph"] == "X")
-    assert 2 * len(opaque) == sum(row["name"] != "waits" for row in rows if row["ph"] == "X")
-    assert len(bars) > len(opaque)
-    assert all(float(one.get("x", "-1")) + float(one.get("width", "0")) <= 901 for one in bars)
     starts = {row["id"]: row for row in rows if row["ph"] == "s"}
     ends = {row["id"]: row for row in rows if row["ph"] == "f"}
     assert starts.keys() == ends.keys()
@@ -105,7 +99,6 @@ def test_a_call_that_records_nothing_is_refused() -> None:
         (["--device", "gpu"], "device: got 'gpu', needs a CUDA device or the CPU"),
         (["--out", "nowhere/trace.json"], "there is no folder nowhere for trace.json"),
         (["--out", "/tmp"], "/tmp is a folder, needs the name of a file"),
-        (["--gantt", "nowhere/gantt.svg"], "there is no folder nowhere for gantt.svg"),
     ],
 )
 def test_mistakes_are_one_sentence(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-// kittens: tiles of 16x16 for a warp, pipelines for a block, task orders for a grid.
+// kittens: tiles of 16x16 for a warp, pipelines for a block, task orders and programs for a grid.
 //
 // One kernel source compiles for every target; the target is the folder that the include path names
 // (`-I kittens/target/sm_90a` or `-I kittens/target/cpu`), never an `#if`. See docs/tile_library.md.
@@ -36,3 +36,5 @@
 #include "kittens/pipeline/lcf.cuh"
 #include "kittens/pipeline/lcsf.cuh"
 #include "kittens/pipeline/lcf_queue.cuh"
+#include "kittens/program/queue.cuh"
+#include "kittens/program/recorder.cuh"

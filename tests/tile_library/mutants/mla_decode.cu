@@ -40,9 +40,10 @@ static void run() {
     const plan_of_both plans[] = {reduces(plan_of_both(lengths)), last_reduces(plan_of_both(lengths))};
     for (size_t i = 0; i < 2; i++) {
         std::vector<int> words(1 + blocks, 0);
-        tk::mla_decode::launch_of<page, plan::unrecorded>(
+        tk::mla_decode::launch_of<page, unrecorded>(
             {q.data(),
              {cache.data(), page * D, D, D},
+             {},
              out.data() + i * out.size() / 2,
              lse.data() + i * lse.size() / 2,
              table.data(),
@@ -50,9 +51,11 @@ static void run() {
              B,
              R,
              H,
+             1,
              B * width,
              page,
              width,
+             D,
              0.05},
             {plans[i].data(), blocks, capacity, blocks, slots, rows, words.data(), partial.data(), partial_lse.data()},
             nullptr, {});

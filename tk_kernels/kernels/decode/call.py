@@ -7,7 +7,7 @@ import contextlib
 import contextvars
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ...ops.library import compiled, has_elements, loaded_on_gpus
 from ...ops.operands import launch, require_shape, require_tensor
+from ...ops.operator_form import Parts
 from .plan import DecodePlan, decode_plan
 
 STALLED = ("mla_decode_stalled", "paged_attention_decode_stalled", "gemm_stalled")
@@ -54,18 +55,6 @@ def _tell_of_a_stall() -> None:
         print(f"tk_kernels: {words}", file=sys.stderr)
 
 
-def require_operands(q: Tensor, caches: Mapping[str, Tensor], rank: int, block_table: Tensor, seqlens: Tensor) -> None:
-    """The checks that need neither a plan nor the operator's own shapes; `rank` is the caches'. Raises ValueError."""
-    require_tensor("q", q, 4, (torch.bfloat16,), None, "q")
-    for name, cache in caches.items():
-        require_tensor(name, cache, rank, (torch.bfloat16,), q.device, "q")
-    require_tensor("block_table", block_table, 2, (torch.int32,), q.device, "q")
-    require_tensor("seqlens", seqlens, 1, (torch.int32,), q.device, "q")
-    batch = q.shape[0]
-    require_shape("block_table", block_table, (batch, block_table.shape[1]), "a row for each sequence of q")
-    require_shape("seqlens", seqlens, (batch,), "a length for each sequence of q")
-
-
 class PlanParts(NamedTuple):
     """What a launch takes of a `DecodePlan`: its buffer, counters and sizes."""
 
@@ -74,15 +63,33 @@ class PlanParts(NamedTuple):
     sizes: list[int]
 
 
-def parts_of_call(arguments: Mapping[str, Any], caches: Mapping[str, Tensor], kind: str, kv_heads: int) -> PlanParts:
-    """Check the scale and the plan of a call whose operands are right, and make a plan where none is given."""
-    scale = arguments.get("scale")
-    if scale is not None and not (isinstance(scale, (int, float)) and math.isfinite(scale) and scale >= 0):
-        raise ValueError(f"scale: got {scale!r}, needs a finite number of at least 0")
-    q, block_table, seqlens = arguments["q"], arguments["block_table"], arguments["seqlens"]
-    first = next(iter(caches.values()))
-    plan = _plan_of_call(arguments.get("plan"), kind, q, kv_heads, block_table, seqlens, first.shape[0], first.shape[1])
-    return PlanParts(plan.buffer, plan.words, plan.sizes)
+def planned(kind: str, caches: Sequence[str], require: Callable[..., None]) -> Parts:
+    """The parts of a call of an operator, with a plan of its own where it is given none.
+
+    require: checks q and the caches, whose dtype, rank and device are right, and returns nothing or raises ValueError.
+    """
+
+    def parts_of_call(arguments: Mapping[str, Any]) -> PlanParts:
+        q, block_table, seqlens = arguments["q"], arguments["block_table"], arguments["seqlens"]
+        require_tensor("q", q, 4, (torch.bfloat16,), None, "q")
+        for name in caches:
+            require_tensor(name, arguments[name], 3 if kind == "mla" else 4, (torch.bfloat16,), q.device, "q")
+        require_tensor("block_table", block_table, 2, (torch.int32,), q.device, "q")
+        require_tensor("seqlens", seqlens, 1, (torch.int32,), q.device, "q")
+        batch, new_tokens, heads = q.shape[:3]
+        require_shape("block_table", block_table, (batch, block_table.shape[1]), "a row for each sequence of q")
+        require_shape("seqlens", seqlens, (batch,), "a length for each sequence of q")
+        require(q, *(arguments[name] for name in caches))
+        scale = arguments.get("scale")
+        if scale is not None and not (isinstance(scale, (int, float)) and math.isfinite(scale) and scale >= 0):
+            raise ValueError(f"scale: got {scale!r}, needs a finite number of at least 0")
+        pages, page, *rest = arguments[caches[0]].shape
+        sizes = {"kind": kind, "new_tokens": new_tokens, "heads": heads, "device": q.device}
+        sizes["kv_heads"] = 1 if kind == "mla" else rest[0]
+        plan = _plan_of_call(arguments.get("plan"), sizes, block_table, seqlens, pages, page)
+        return PlanParts(plan.buffer, plan.words, plan.sizes)
+
+    return Parts("plan", PlanParts, parts_of_call)
 
 
 def launch_planned(
@@ -116,38 +123,21 @@ def launch_planned(
 
 
 def _plan_of_call(
-    plan: DecodePlan | None,
-    kind: str,
-    q: Tensor,
-    kv_heads: int,
-    block_table: Tensor,
-    seqlens: Tensor,
-    pages: int,
-    page: int,
+    plan: DecodePlan | None, sizes: dict[str, Any], block_table: Tensor, seqlens: Tensor, pages: int, page: int
 ) -> DecodePlan:
-    """The plan that was given, if it is one for this call, else a new one; q is (sequences, new tokens, heads, ...).
+    """The plan that was given, if it is one for this call, else a new one; sizes: as `decode_plan` takes them.
 
     Raises ValueError for a plan of another call. So it does for lengths and table entries that the host knows to be
     wrong: all of them where it makes the plan, and those of CPU tensors.
     """
-    batch, new_tokens, heads = q.shape[:3]
     planned_here = plan is None
     if plan is None:
-        plan = decode_plan(
-            seqlens.cpu(), new_tokens=new_tokens, heads=heads, kv_heads=kv_heads, kind=kind, device=q.device
-        )
+        plan = decode_plan(seqlens.cpu(), **sizes)
     elif not isinstance(plan, DecodePlan):
         raise ValueError(f"plan: got a {type(plan).__name__}, needs what tk.decode_plan returns")
     known = not torch.compiler.is_compiling() and has_elements(seqlens)  # a graph serves later lengths too
-    plan.require(
-        kind=kind,
-        new_tokens=new_tokens,
-        heads=heads,
-        kv_heads=kv_heads,
-        batch=batch,
-        device=q.device,
-        lengths=seqlens if known and seqlens.device.type == "cpu" else None,
-    )
+    told = known and seqlens.device.type == "cpu"
+    plan.require(**sizes, batch=len(seqlens), lengths=seqlens if told else None)
     width = block_table.shape[1]
     if known and plan.longest > width * page:
         raise ValueError(f"block_table: has {width} pages of {page} keys a sequence, the longest has {plan.longest}")

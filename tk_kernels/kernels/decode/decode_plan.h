@@ -28,14 +28,10 @@ struct shape {
 // Rows of the largest tile of the kernel for grouped heads that the target has.
 int gqa_most_tile_rows();
 
-// The least capacity that every batch of `tiles` tiles fits in, whatever its lengths: its pieces are at most the tiles
-// and the blocks, its reductions at most the blocks.
-inline int least_capacity(int tiles, int blocks) { return (tiles + blocks - 1) / blocks + 2; }
-// One that leaves the schedules a choice: twice as many pieces, four reductions a block.
+// Instructions a block that every batch of so many tiles fits in, whatever its lengths: its pieces are at most the
+// tiles and the blocks, its reductions at most the blocks. Twice as many pieces and four reductions a block leave the
+// schedules a choice.
 inline int usual_capacity(int tiles, int blocks) { return 2 * ((tiles + blocks - 1) / blocks) + 6; }
-// No schedule cuts more than one tile a block, or stores more than two partials a block.
-inline int most_counters(int blocks) { return blocks; }
-inline int most_slots(int blocks) { return 2 * blocks; }
 
 // Times in microseconds of one block.
 struct costs {
@@ -60,19 +56,18 @@ struct costs {
 
 enum class schedule { static_pieces, makespan, last };
 
-// Writes a plan for these lengths into `buffer` (shape.ints() ints). Returns the time that the costs predict for it.
-double make(const shape&, schedule, const costs&, std::span<const std::int32_t> lengths, std::int32_t* buffer);
+// Writes a plan for these lengths into a buffer whose header says its sizes, up to `heads`: as many counters as blocks,
+// since no schedule cuts more than one tile a block, and twice as many slots, since none stores more than two partials
+// a block. Returns the time that the costs predict for it. Throws std::invalid_argument where they do not fit.
+double make(schedule, const costs&, std::span<const std::int32_t> lengths, std::span<std::int32_t> buffer);
 
 // Sizes in the header of a buffer; throws std::invalid_argument where they are no plan's of `ints` ints.
 shape shape_of(const std::int32_t* buffer, std::int64_t ints);
 
-// Replays the queues of a plan. Returns what is wrong with it for these lengths, in a sentence, or nothing. A plan that
+// Returns what is wrong with it for these lengths, in a sentence, or nothing. A plan that
 // passes covers every key of every tile once and every row of every output once, signals and awaits consistently, and
 // ends whatever the blocks' speeds.
 std::string verify(const std::int32_t* buffer, std::int64_t ints, std::span<const std::int32_t> lengths);
-
-// The time of a plan, by replaying its queues at these costs. It has to be one that `verify` lets pass.
-double predict(const std::int32_t* buffer, const costs&);
 
 // FNV-1a of the lengths, by which a plan is told from one for others.
 std::uint64_t digest(std::span<const std::int32_t> lengths);

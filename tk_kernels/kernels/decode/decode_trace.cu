@@ -2,24 +2,22 @@
 #include "mla_launch.cuh"
 #include "paged_launch.cuh"
 #include "decode_trace.h"
-#include "recorded.cuh"
 
 namespace tk {
 
-static thread_local decode_plan::recorded::where recording;
+using recorder = kittens::recorded<2>;  // roles: who loads, who multiplies
+static thread_local recorder::where recording;
 
 void decode_trace::record_into(std::uint64_t* log, int instructions) { recording = {log, instructions}; }
 
-std::int64_t mla_decode::words_for(int counters) { return kittens::counters::words_for(counters); }
 std::string mla_decode::stalled() { return kittens::stalled_counter(); }
 void mla_decode::launch(const problem& p, const planned& s, void* stream) {
-    launch_with<plan::recorded>(p, s, stream, recording);
+    launch_with<recorder>(p, s, stream, recording);
 }
 
-std::int64_t paged_attention_decode::words_for(int counters) { return kittens::counters::words_for(counters); }
 std::string paged_attention_decode::stalled() { return kittens::stalled_counter(); }
 void paged_attention_decode::launch(const problem& p, const planned& s, void* stream) {
-    launch_with<plan::recorded>(p, s, stream, recording);
+    launch_with<recorder>(p, s, stream, recording);
 }
 
 }  // namespace tk

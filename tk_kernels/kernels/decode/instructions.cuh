@@ -1,5 +1,4 @@
-// What kernels that follow a plan (layout.h) have in common: reading an instruction, and merging results of pieces; and
-// what the timed ones record of their instructions: nothing.
+// What the kernels that follow a plan (layout.h) have in common: their instruction, and merging results of pieces.
 #pragma once
 
 #include "kittens.cuh"
@@ -10,69 +9,72 @@ namespace tk::decode_plan {
 
 using namespace kittens;
 
-// No code. What takes its place is in ../decode_trace/.
-struct unrecorded {
-    struct where {};
-    template <typename Records> kittens_device unrecorded(const where&, int, const Records&) {}
-    kittens_device void start() {}
-    kittens_device void waited() {}
-    kittens_device void end() {}
-};
-
 struct instruction {
     int opcode, sequence, kv_head, row_tile, first_key, end_key, slot, counter, length;
     bool last;                                  // of its queue
-    int first_slot, slots, first_row, end_row;  // queue::read_reduction
+    int first_slot, slots, first_row, end_row;  // read_reduction
+
+    template <typename Row> kittens_device void read(Row& row) {
+        opcode = row.brought(field::opcode), sequence = row.brought(field::sequence);
+        kv_head = row.brought(field::kv_head), row_tile = row.brought(field::row_tile);
+        first_key = row.brought(field::first_key), end_key = row.brought(field::end_key);
+        slot = row.brought(field::slot), counter = row.brought(field::counter);
+        length = row.brought(field::length);
+    }
+    // What to reduce. An attend asks behind its keys: registers are scarce there.
+    template <typename Queue> kittens_device void read_reduction(Queue& queue) {
+        first_slot = queue.brought(field::first_slot), slots = queue.brought(field::slots);
+        first_row = queue.brought(field::first_row), end_row = queue.brought(field::end_row);
+    }
 };
+using table = gl<const int, 1, 1, dynamic, dynamic>;
+using queue = instruction_queue<instruction, table>;
 
-// A block's queue, as one warp reads it: the next two instructions are on their way while it carries out this one.
-// Table: (block and instruction, field).
-template <global_tensor Table> struct queue {
-    const Table& table;
-    int capacity, n = 0;
-    integer_row<Table> present, ahead, behind_it;
+// Hands over the partial of an attend, which a team's warps have stored: whether they reduce the tile, because the plan
+// leaves that to whoever is the last. `told` is a number in shared memory.
+template <typename Team>
+kittens_device bool hand_over_partial(const Team& team, queue& queue, instruction& t, const counters& ready,
+                                      int& told) {
+    if (queue.brought(field::last_reduces) != 1) {
+        team.signal_together(ready[t.counter]);
+        return false;
+    }
+    t.read_reduction(queue);
+    return team.signal_as_last(ready[t.counter], t.slots, told);
+}
 
-    kittens_device queue(const Table& table_, int capacity_)
-        : table(table_), capacity(capacity_), present(row(0)), ahead(row(0)), behind_it(row(1)) {
-        ahead.bring(0);
-        behind_it.bring(0);
-    }
-    // Of the n-th instruction; a queue that is full ends with its last one.
-    kittens_device integer_row<Table> row(int nth) const {
-        return {table, block_index() * capacity + (nth < capacity ? nth : capacity - 1)};
-    }
-    // The next one, if there is one.
-    kittens_device bool next(instruction& t) {
-        t.opcode = ahead.brought(field::opcode), t.sequence = ahead.brought(field::sequence);
-        t.kv_head = ahead.brought(field::kv_head), t.row_tile = ahead.brought(field::row_tile);
-        t.first_key = ahead.brought(field::first_key), t.end_key = ahead.brought(field::end_key);
-        t.slot = ahead.brought(field::slot), t.counter = ahead.brought(field::counter);
-        t.length = ahead.brought(field::length);
-        if (n == capacity || t.opcode == opcode::stop) return false;
-        t.last = n + 1 == capacity || behind_it.brought(field::opcode) == opcode::stop;
-        n++;
-        present = ahead, ahead = behind_it;
-        behind_it = row(n + 1);
-        behind_it.bring(0);
-        return true;
-    }
-    // The part of the present one that says what to reduce. An attend asks behind its keys: registers are scarce there.
-    kittens_device void read_reduction(instruction& t) {
-        t.first_slot = present.brought(field::first_slot), t.slots = present.brought(field::slots);
-        t.first_row = present.brought(field::first_row), t.end_row = present.brought(field::end_row);
-    }
-    // Whether the plan leaves an attend's tile to the block that is the last to store a partial of it.
-    kittens_device bool last_reduces() { return present.brought(field::last_reduces) == 1; }
-    // Signals this block's partial, which its warps have stored; whether it is the last. `sync` is a barrier of these
-    // warps, and `told` a number in shared memory for them.
-    template <typename Sync>
-    kittens_device bool comes_last(instruction& t, const counters& ready, bool first_warp, int& told,
-                                   const Sync& sync) {
-        read_reduction(t);
-        sync();
-        if (first_warp) store_number(told, signal_and_count(ready[t.counter]));
-        sync();
-        return load_number(told) == t.slots;
+// Warps that multiply carry out their queue: `attend` says whether the block is to reduce the tile.
+template <typename Team, typename Recorder, typename Attend, typename Reduce>
+kittens_device void multiply_by_plan(queue& instructions, Recorder& record, const Team& team, const counters& ready,
+                                     const Attend& attend, const Reduce& reduce) {
+    instructions.walk(record, [&](instruction& t) {
+        bool reduces = t.opcode == opcode::reduce;
+        if (reduces) {
+            t.read_reduction(instructions);
+            team.await_together(ready[t.counter], t.slots, t.last);
+        } else {
+            reduces = attend(t);
+        }
+        if (!reduces) return;
+        record.waited();
+        reduce(t);
+    });
+}
+
+// Where the pieces of a tile of keys lie: each in a page, from a row on. What lies behind the last page is that page
+// again: no entry of the table is used but the sequence's own.
+template <int Keys, int PageKeys> struct places {
+    static constexpr int count = Keys / PageKeys;
+    int page[count], row[count];
+
+    template <typename Pages>
+    kittens_device places(Pages& pages, int key, const instruction& t, const divisor& page_of) {
+        const int last = (t.end_key - 1) / PageKeys * PageKeys;
+#pragma unroll
+        for (int i = 0; i < count; i++) {
+            const int first = key + i * PageKeys < last ? key + i * PageKeys : last;
+            page[i] = pages.at(page_of.divide(first, row[i]));
+        }
     }
 };
 
@@ -129,6 +131,63 @@ kittens_device void add_slots(merged_row<Dim> (&into)[Rows], const Sums& sums, c
 #pragma unroll
         for (int r = 0; r < Rows; r++) into[r].add(part[r], log[r]);
     }
+}
+
+// A warp's share of a row that few blocks reduce.
+template <int Dim> struct share {
+    sv_fl<Dim> sum;
+    sv_fl<16> log;
+};
+
+// The rows of a tile that are this instruction's, of Dim columns from `column` on: Rows of them side by side by each of
+// so many warps, of which this is `warp`, and so many of their slots at once. `put` writes a row.
+template <int Dim, int Warps, int Rows, int Slots, typename Globals, typename Put>
+kittens_device void reduce_by_warp(const instruction& t, const Globals& g, int warp, int column, const Put& put) {
+    for (int row = t.first_row + Rows * warp; row < t.end_row; row += Rows * Warps) {
+        merged_row<Dim> whole[Rows];
+        add_slots<Slots>(whole, g.partial, g.partial_lse, t.first_slot, t.first_slot + t.slots, row, t.end_row, column);
+#pragma unroll
+        for (int i = 0; i < Rows; i++)
+            if (row + i < t.end_row) put(whole[i], row + i);
+    }
+}
+// The same where there are few: one after another, by all of these warps, a share of the slots each. `sync` is a
+// barrier of theirs.
+template <int Dim, int Warps, int Slots, typename Globals, typename Sync, typename Put>
+kittens_device void reduce_together(const instruction& t, const Globals& g, int warp, int column,
+                                    share<Dim> (&shares)[Warps], const Sync& sync, const Put& put) {
+    for (int row = t.first_row; row < t.end_row; row++) {
+        merged_row<Dim> own[1];
+        add_slots<Slots>(own, g.partial, g.partial_lse, t.first_slot + t.slots * warp / Warps,
+                         t.first_slot + t.slots * (warp + 1) / Warps, row, t.end_row, column);
+        const float log = own[0].finish();
+        store(shares[warp].sum, own[0].sum);
+        store_value(shares[warp].log, 0, log);
+        sync();
+        if (warp == 0) {
+            rv_fl<Dim> sums[Warps];
+            float logs[Warps];
+            merged_row<Dim> whole;
+#pragma unroll
+            for (int i = 0; i < Warps; i++) {
+                load(sums[i], shares[i].sum);
+                logs[i] = load_value(shares[i].log, 0);
+            }
+            whole.add(sums, logs);
+            put(whole, row);
+        }
+        sync();  // the shares have been read
+    }
+}
+
+// Writes columns of a row that is merged to its place in out, and with the first of them its logarithm; -1 is none.
+template <int Dim, global_tensor Out, global_tensor Lse>
+kittens_device void put_row(merged_row<Dim>& whole, const Out& out, int at, int column, const Lse& lse, int lse_at) {
+    if (at < 0) return;
+    rv_fl<16> log;
+    fill(log, whole.finish());
+    store(out, whole.sum, element_coord{0, 0, at, column});
+    if (column == 0) store_elements(lse, log, [=](int i) { return i == 0 ? lse_at : -1; });
 }
 
 }  // namespace tk::decode_plan

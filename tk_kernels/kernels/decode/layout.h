@@ -1,8 +1,4 @@
-// How the host tells the blocks of a paged decode kernel what to do: one buffer of int32. Plain C++.
-//
-// A plan is a header of 16 ints, then one queue for each block, `capacity` instructions of 16 ints each. A queue ends
-// with a stop or with its capacity. Sizes are fixed when a plan is made, so that a CUDA graph's replay finds a refilled
-// plan at the same address and in the same shape.
+// A plan: the program of the blocks of a paged decode kernel. Plain C++.
 //
 // Words. A query row of one (sequence, kv head) is token * group + head in group; token 0 is the oldest new one. A tile
 // is `rows_per_tile` such rows: (sequence, kv head, row tile). Its keys are attended in one or several pieces. A tile
@@ -11,16 +7,18 @@
 // so that the result does not depend on who was first.
 #pragma once
 
+#include "kittens/program/layout.h"
+
 namespace tk::decode_plan {
 
+using kittens::program::header_ints, kittens::program::instruction_ints;
+
 constexpr int version = 1;
-constexpr int header_ints = 16, instruction_ints = 16;
 
 // The header, by index.
 namespace header {
-constexpr int version = 0, blocks = 1;
-constexpr int capacity = 2;             // instructions a block
-constexpr int counters = 3, slots = 4;  // sizes of the scratch memory; fixed, whatever is used of them
+using namespace kittens::program::header;
+constexpr int slots = 4;  // of the scratch memory; fixed, as the counters are, whatever is used of them
 constexpr int rows_per_tile = 5, key_step = 6;
 constexpr int batch = 7, kv_heads = 8, row_tiles = 9, new_tokens = 10, heads = 11;
 constexpr int digest_low = 12, digest_high = 13;  // of the lengths that the queues were made for
@@ -29,7 +27,7 @@ constexpr int counters_used = 14, slots_used = 15;
 
 // An instruction, by index.
 namespace field {
-constexpr int opcode = 0;
+using namespace kittens::program::field;
 constexpr int sequence = 1, kv_head = 2, row_tile = 3;
 // attend: the keys [first_key, end_key). first_key is a multiple of key_step, end_key is one or the length.
 constexpr int first_key = 4, end_key = 5;
@@ -44,8 +42,9 @@ constexpr int length = 13;  // attend: keys of the sequence, the new tokens amon
 }  // namespace field
 
 namespace opcode {
-constexpr int stop = 0, attend = 1, reduce = 2;
-}
+using namespace kittens::program::opcode;
+constexpr int attend = 1, reduce = 2;
+}  // namespace opcode
 
 // What the kernels are built for.
 constexpr int mla_rows_per_tile = 64, mla_key_step = 32;

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Tensor
 
 from ...ops.operands import require_shape
 from ...ops.operator import operator
-from ...ops.operator_form import Form, Parts
-from .call import PlanParts, launch_planned, parts_of_call, require_operands
+from ...ops.operator_form import Form
+from .call import launch_planned, planned
 from .plan import DecodePlan
 
 __all__ = ["mla_decode"]
 
 LATENT, ROTARY = 512, 64
 WIDTH = LATENT + ROTARY
-PAGES = "16 or a multiple of 32"
 
 
-def _plan_parts(arguments: dict[str, Any]) -> PlanParts:
-    """Check a call, and plan it where it has no plan."""
-    caches = {name: arguments[name] for name in ("kv_cache",)}
-    _require_problem(arguments["q"], caches, arguments["block_table"], arguments["seqlens"])
-    return parts_of_call(arguments, caches, "mla", 1)
+def _require(q: Tensor, kv_cache: Tensor) -> None:
+    if q.shape[3] != WIDTH:
+        raise ValueError(
+            f"q: got rows of {q.shape[3]} numbers, needs {WIDTH}, {LATENT} latent and {ROTARY} rotary ones"
+        )
+    pages, page, _ = kv_cache.shape
+    require_shape("kv_cache", kv_cache, (pages, page, WIDTH), "rows as q has")
+    if page != 16 and page % 32:
+        raise ValueError(f"kv_cache: got pages of {page} keys, needs 16 or a multiple of 32")
 
 
-@operator(Form("mla_decode"), parts=Parts("plan", PlanParts, _plan_parts))
+@operator(Form("mla_decode"), parts=planned("mla", ("kv_cache",), _require))
 def mla_decode(
     q: Tensor,
     kv_cache: Tensor,
@@ -69,17 +70,3 @@ def mla_decode(
     is given. The caller answers for these: an entry that is no page of the sequence makes its results wrong.
     """
     return launch_planned("mla_decode", q, (kv_cache,), block_table, plan, LATENT, scale, return_lse)
-
-
-def _require_problem(q: Tensor, caches: dict[str, Tensor], block_table: Tensor, seqlens: Tensor) -> None:
-    """The checks that need no plan. Raises ValueError."""
-    require_operands(q, caches, 3, block_table, seqlens)
-    kv_cache = caches["kv_cache"]
-    pages, page, _ = kv_cache.shape
-    if q.shape[3] != WIDTH:
-        raise ValueError(
-            f"q: got rows of {q.shape[3]} numbers, needs {WIDTH}, {LATENT} latent and {ROTARY} rotary ones"
-        )
-    require_shape("kv_cache", kv_cache, (pages, page, WIDTH), "rows as q has")
-    if page != 16 and page % 32:
-        raise ValueError(f"kv_cache: got pages of {page} keys, needs {PAGES}")

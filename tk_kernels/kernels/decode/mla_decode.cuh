@@ -1,6 +1,6 @@
 // Decode with multi-head latent attention, weights absorbed: all heads read one row of the cache, 512 latent and 64
 // rotary numbers, as their key, and its latent part as their value. Blocks read what to do from a plan
-// (../decode_plan/layout.h) and hand results to one another through counters, in one launch (after ThunderMLA's design:
+// (layout.h) and hand results to one another through counters, in one launch (after ThunderMLA's design:
 // Spector et al., 2025).
 //
 // A tile is 64 rows (new token, head). `attend` walks over a piece of its keys by online softmax and writes the result;
@@ -21,8 +21,8 @@
 
 #include "kittens.cuh"
 
+#include "decode.h"
 #include "instructions.cuh"
-#include "mla_decode.h"
 
 namespace tk::mla_decode {
 
@@ -35,7 +35,7 @@ using rows_vec = rt_fl<16, 16>::col_vec;  // one value for each of a warp's 16 r
 constexpr int rows = plan::mla_rows_per_tile, keys = 2 * plan::mla_key_step;
 constexpr int groups = 2, columns = latent / groups;  // warpgroups that multiply, and what each has of a result
 
-template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
+template <int PageKeys, typename Recorder = unrecorded> struct kernel {
     static constexpr int consumers = groups * warpgroup_warps;
     static constexpr int warps = consumers + warpgroup_warps, cluster_blocks = 1, blocks_per_sm = 1;
     static constexpr int registers = 216;  // of a thread that multiplies
@@ -50,10 +50,9 @@ template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
     struct exchange {
         union {
             weights weight;
-            per_warp<sv_fl<columns>> part[groups];  // a warp's share of a row that few blocks reduce
+            plan::share<columns> shares[groups][warpgroup_warps];
         };
         sv_fl<rows> shrink, factor;
-        per_warp<sv_fl<16>> log[groups];
         int signals;  // of the tile, when this block came
     };
     static constexpr int stages = limits::stages(2, sizeof(tile), sizeof(query) + sizeof(exchange) + 256);
@@ -63,8 +62,7 @@ template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
                                         (queries::semaphores + inputs::semaphores + 1) * int(sizeof(semaphore));
 
     using matrix = gl<bf16, 1, 1, dynamic, dynamic>;
-    using table = gl<const int, 1, 1, dynamic, dynamic>;
-    using queue = plan::queue<table>;
+    using team = kittens::team<consumers, both>;
     struct globals : Recorder::where {
         gl<bf16, dynamic, 1, dynamic, width, query> q;              // (sequence, token and head)
         matrix out;                                                 // (sequence and token and head)
@@ -72,7 +70,7 @@ template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
         gl<float, 1, 1, 1, dynamic> lse;                            // of (sequence, head, token), or of nothing
         exchanged<gl<float, 1, dynamic, dynamic, latent>> partial;  // (slot, row, col)
         exchanged<gl<float, 1, 1, dynamic, dynamic>> partial_lse;   // (slot, row)
-        table queues, pages;                                        // (block and instruction, field); (sequence, nth)
+        plan::table queues, pages;                                  // (block and instruction, field); (sequence, nth)
         counters ready;
         float scale;  // of the scores, with log2(e)
         int capacity, new_tokens;
@@ -96,35 +94,28 @@ template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
             in.init(1, consumers);
             init(counted, 1);
         }
-        queue instructions(g.queues, g.capacity);
+        plan::queue instructions(g.queues, g.capacity);
         start_pipeline<warps, 1>(loader);
-        instruction t;
         if (warp_index() >= consumers) {
             decrease_registers<limits::producer_registers(groups, registers)>();
             if (!loader) return;
             typename queries::position query_at;
             typename inputs::position at;
             Recorder record(g, 0, [] { return true; });
-            while (instructions.next(t)) {
-                record.start();
+            instructions.walk(record, [&](const instruction& t) {
                 if (t.opcode == plan::opcode::attend) fetch(asked, query_at, in, at, instructions.n == 1, t, g);
-                record.end();
-            }
-            if (instructions.n > 0) wait(counted, 0);
-            retire(g.ready);
+            });
+            retire_behind(counted, instructions, g.ready);
         } else {
             increase_registers<registers>();
             ring_reader<queries> query{asked};
             ring_reader<inputs> tiles{in};
+            const team all{counted, warp_index() == 0};
             Recorder record(g, 1, [] { return warp_index() == 0; });
-            while (instructions.next(t)) {
-                record.start();
-                bool reduces = t.opcode == plan::opcode::reduce;
-                if (reduces) await_partials(counted, instructions, t, g);
-                else reduces = attend(query, tiles, between, counted, instructions, t, g, record);
-                if (reduces) reduce(between, t, g, record);
-                record.end();
-            }
+            plan::multiply_by_plan(
+                instructions, record, all, g.ready,
+                [&](instruction& t) { return attend(query, tiles, between, all, instructions, t, g, record); },
+                [&](const instruction& t) { reduce(between, t, g); });
         }
     }
 
@@ -147,19 +138,15 @@ template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
         load_async(into.stage, g.q, element_coord{t.sequence, 0, t.row_tile * rows, 0}, into.full);
         at.advance();
     }
-    // What lies behind the last page is that page again: no entry of the table is used but the sequence's own.
     template <typename Pages>
     kittens_device static void fetch_tile(inputs& in, typename inputs::position& at, Pages& pages, int key,
                                           const instruction& t, const globals& g) {
         const auto into = in.fill(at);
-        const int last = (t.end_key - 1) / PageKeys * PageKeys;
+        const plan::places<keys, PageKeys> from(pages, key, t, g.page);
 #pragma unroll
-        for (int i = 0; i < keys / PageKeys; i++) {
-            const int first = key + i * PageKeys < last ? key + i * PageKeys : last;
-            int row;
-            const int page = pages.at(g.page.divide(first, row));
-            load_async(subtile<PageKeys, width>(into.stage, i, 0), g.cache, element_coord{page, 0, row, 0}, into.full);
-        }
+        for (int i = 0; i < from.count; i++)
+            load_async(subtile<PageKeys, width>(into.stage, i, 0), g.cache,
+                       element_coord{from.page[i], 0, from.row[i], 0}, into.full);
         at.advance();
     }
 
@@ -178,7 +165,7 @@ template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
 
     // Returns whether the block is to reduce the tile.
     kittens_device static bool attend(ring_reader<queries>& asked, ring_reader<inputs>& tiles, exchange& between,
-                                      semaphore& counted, queue& instructions, instruction& t, const globals& g,
+                                      const team& all, plan::queue& instructions, instruction& t, const globals& g,
                                       Recorder& record) {
         const int own = warpgroup_index(), first_row = 16 * warp_in_group();
         rt_fl<16, keys> scores;
@@ -237,15 +224,9 @@ template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
                 store_pairs(g.partial, o, element_coord{0, t.slot, first_row, own * columns});
                 if (own == 0) store(g.partial_lse, lse, element_coord{0, 0, t.slot, first_row});
             }
-            if (instructions.last_reduces()) {
-                reduces = instructions.comes_last(t, g.ready, warp_index() == 0, between.signals,
-                                                  [] { sync_named(both, consumers); });
-            } else {
-                sync_named(both, consumers);
-                if (warp_index() == 0) signal(g.ready[t.counter]);
-            }
+            reduces = plan::hand_over_partial(all, instructions, t, g.ready, between.signals);
         }
-        if (warp_index() == 0 && t.last) arrive(counted);
+        all.ends(t.last);
         return reduces;
     }
 
@@ -278,66 +259,16 @@ template <int PageKeys, typename Recorder = plan::unrecorded> struct kernel {
         }
     }
 
-    // What counters are used for is over with the last await: the loader retires while the block reduces.
-    kittens_device static void await_partials(semaphore& counted, queue& instructions, instruction& t,
-                                              const globals& g) {
-        instructions.read_reduction(t);
-        if (warp_index() == 0) {
-            await(g.ready[t.counter], t.slots);
-            if (t.last) arrive(counted);
-        }
-        sync_named(both, consumers);
-    }
-
-    // The rows of a tile that are this instruction's, half their columns a warpgroup: by a warp each, or, where there
-    // are fewer rows than warps, each by all four.
-    kittens_device static void reduce(exchange& between, const instruction& t, const globals& g, Recorder& record) {
-        constexpr int together = 2;  // rows that a warp merges side by side
+    // Half the columns a warpgroup: rows by a warp each, or, where there are fewer rows than warps, each by all four.
+    kittens_device static void reduce(exchange& between, const instruction& t, const globals& g) {
         const int own = warpgroup_index(), warp = warp_in_group(), column = own * columns;
-        const int first = t.first_slot, end = t.first_slot + t.slots;
-        record.waited();
-        if (t.end_row - t.first_row >= warpgroup_warps) {
-            for (int row = t.first_row + together * warp; row < t.end_row; row += together * warpgroup_warps) {
-                plan::merged_row<columns> whole[together];
-                plan::add_slots<4>(whole, g.partial, g.partial_lse, first, end, row, t.end_row, column);
-#pragma unroll
-                for (int i = 0; i < together; i++)
-                    if (row + i < t.end_row) put(whole[i], row + i, t, g);
-            }
-            return;
-        }
-        for (int row = t.first_row; row < t.end_row; row++) {
-            plan::merged_row<columns> shares[1];
-            auto& share = shares[0];
-            plan::add_slots<16>(shares, g.partial, g.partial_lse, first + t.slots * warp / warpgroup_warps,
-                                first + t.slots * (warp + 1) / warpgroup_warps, row, t.end_row, column);
-            const float log = share.finish();
-            store(between.part[own].own(), share.sum);
-            store_value(between.log[own].own(), 0, log);
-            warpgroup::sync(1 + own);
-            if (warp == 0) {
-                rv_fl<columns> sums[warpgroup_warps];
-                float logs[warpgroup_warps];
-                plan::merged_row<columns> whole;
-#pragma unroll
-                for (int i = 0; i < warpgroup_warps; i++) {
-                    load(sums[i], between.part[own].of_warp[i]);
-                    logs[i] = load_value(between.log[own].of_warp[i], 0);
-                }
-                whole.add(sums, logs);
-                put(whole, row, t, g);
-            }
-            warpgroup::sync(1 + own);  // the parts have been read
-        }
-    }
-
-    kittens_device static void put(plan::merged_row<columns>& whole, int row, const instruction& t, const globals& g) {
-        const int at = place_in_out(row, t, g), lse_at = place_in_lse(row, t, g);
-        if (at < 0) return;
-        rv_fl<16> lse;
-        fill(lse, whole.finish());
-        store(g.out, whole.sum, element_coord{0, 0, at, warpgroup_index() * columns});
-        if (warpgroup_index() == 0) store_elements(g.lse, lse, [=](int i) { return i == 0 ? lse_at : -1; });
+        const auto put = [&](plan::merged_row<columns>& whole, int row) {
+            plan::put_row(whole, g.out, place_in_out(row, t, g), column, g.lse, place_in_lse(row, t, g));
+        };
+        if (t.end_row - t.first_row >= warpgroup_warps)
+            return plan::reduce_by_warp<columns, warpgroup_warps, 2, 4>(t, g, warp, column, put);
+        plan::reduce_together<columns, warpgroup_warps, 16>(
+            t, g, warp, column, between.shares[own], [=] { warpgroup::sync(1 + own); }, put);
     }
 };
 

@@ -3,9 +3,7 @@
 
 namespace tk::mla_decode {
 
-std::int64_t words_for(int counters) { return kittens::counters::words_for(counters); }
 std::string stalled() { return kittens::stalled_counter(); }
-
-void launch(const problem& p, const planned& s, void* stream) { launch_with<plan::unrecorded>(p, s, stream, {}); }
+void launch(const problem& p, const planned& s, void* stream) { launch_with<unrecorded>(p, s, stream, {}); }
 
 }  // namespace tk::mla_decode

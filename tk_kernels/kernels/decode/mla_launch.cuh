@@ -17,7 +17,7 @@ void launch_of(const problem& p, const planned& s, void* stream, const typename 
     const globals g{to,
                     {static_cast<bf16*>(const_cast<void*>(p.q)), p.batch, 1, of_sequence, width},
                     {static_cast<bf16*>(p.out), 1, 1, p.batch * of_sequence, latent},
-                    {p.cache, p.pages, 1, p.page, width},
+                    {p.k, p.pages, 1, p.page, width},
                     {p.lse, 1, 1, 1, p.lse == nullptr ? 0 : p.batch * of_sequence},
                     {s.partial, 1, s.slots, s.rows_per_tile, latent},
                     {s.partial_lse, 1, 1, s.slots, s.rows_per_tile},

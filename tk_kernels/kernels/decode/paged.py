@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Tensor
 
 from ...ops.operands import require_shape
 from ...ops.operator import operator
-from ...ops.operator_form import Form, Parts
-from .call import PlanParts, launch_planned, parts_of_call, require_operands
+from ...ops.operator_form import Form
+from .call import launch_planned, planned
 from .plan import DecodePlan
 
 __all__ = ["paged_attention_decode"]
 
-PAGES = "16, 32 or a multiple of 64"
+
+def _require(q: Tensor, k_cache: Tensor, v_cache: Tensor) -> None:
+    heads, dim = q.shape[2:]
+    pages, page, kv_heads, _ = k_cache.shape
+    if dim not in (64, 128):
+        raise ValueError(f"q: got head dim {dim}, supported are 64 and 128")
+    require_shape("k_cache", k_cache, (pages, page, kv_heads, dim), "the head dim of q")
+    require_shape("v_cache", v_cache, tuple(k_cache.shape), "as k_cache has")
+    if page not in (16, 32) and page % 64:
+        raise ValueError(f"k_cache: got pages of {page} keys, needs 16, 32 or a multiple of 64")
+    if heads % kv_heads:
+        raise ValueError(f"q: got {heads} heads, needs a multiple of the cache's {kv_heads}")
 
 
-def _plan_parts(arguments: dict[str, Any]) -> PlanParts:
-    """Check a call, and plan it where it has no plan."""
-    caches = {name: arguments[name] for name in ("k_cache", "v_cache")}
-    _require_problem(arguments["q"], caches, arguments["block_table"], arguments["seqlens"])
-    return parts_of_call(arguments, caches, "gqa", caches["k_cache"].shape[2])
-
-
-@operator(Form("paged_attention_decode"), parts=Parts("plan", PlanParts, _plan_parts))
+@operator(Form("paged_attention_decode"), parts=planned("gqa", ("k_cache", "v_cache"), _require))
 def paged_attention_decode(
     q: Tensor,
     k_cache: Tensor,
@@ -69,19 +71,3 @@ def paged_attention_decode(
     return launch_planned(
         "paged_attention_decode", q, (k_cache, v_cache), block_table, plan, q.shape[3], scale, return_lse
     )
-
-
-def _require_problem(q: Tensor, caches: dict[str, Tensor], block_table: Tensor, seqlens: Tensor) -> None:
-    """The checks that need no plan. Raises ValueError."""
-    require_operands(q, caches, 4, block_table, seqlens)
-    k_cache, v_cache = caches.values()
-    heads, dim = q.shape[2:]
-    pages, page, kv_heads, _ = k_cache.shape
-    if dim not in (64, 128):
-        raise ValueError(f"q: got head dim {dim}, supported are 64 and 128")
-    require_shape("k_cache", k_cache, (pages, page, kv_heads, dim), "the head dim of q")
-    require_shape("v_cache", v_cache, tuple(k_cache.shape), "as k_cache has")
-    if page not in (16, 32) and page % 64:
-        raise ValueError(f"k_cache: got pages of {page} keys, needs {PAGES}")
-    if heads % kv_heads:
-        raise ValueError(f"q: got {heads} heads, needs a multiple of the cache's {kv_heads}")

@@ -1,5 +1,5 @@
 // Paged decode with grouped heads: few new tokens attend long sequences whose keys and values lie in pages. Blocks read
-// what to do from a plan (../decode_plan/layout.h) and hand results to one another through counters, in one launch
+// what to do from a plan (layout.h) and hand results to one another through counters, in one launch
 // (after ThunderMLA's and ThunderGQA's design: Spector et al., 2025).
 //
 // A tile is up to 64 or 128 rows, the new tokens of the query heads that share a key head. `attend` walks over a piece
@@ -19,8 +19,8 @@
 
 #include "kittens.cuh"
 
+#include "decode.h"
 #include "instructions.cuh"
-#include "paged_attention_decode.h"
 
 namespace tk::paged_attention_decode {
 
@@ -31,26 +31,23 @@ using plan::instruction;
 using rows_vec = rt_fl<16, 16>::col_vec;  // one value for each of a warp's 16 rows
 
 // Groups: warpgroups that multiply.
-template <int Dim, int PageKeys, int Groups, typename Recorder = plan::unrecorded> struct paged_kernel {
+template <int Dim, int PageKeys, int Groups, typename Recorder = unrecorded> struct paged_kernel {
     static constexpr int consumers = Groups * warpgroup_warps;
     // One group has registers enough beside a single warp; two take those of a whole warpgroup.
     static constexpr int warps = Groups == 1 ? consumers + 1 : limits::pipeline_warps(Groups, 1);
     static constexpr int cluster_blocks = 1, blocks_per_sm = 1;
     static constexpr int registers = 232;  // that they have then
     static constexpr int keys = plan::gqa_key_step;
-    static constexpr int all = 1;  // the barrier of the consumers
+    static constexpr int barrier = 1;  // of the consumers
 
     using tile = st_bf<keys, Dim>;
     using piece = st_bf<PageKeys, Dim>;  // of a tile, that lies in one page
-    struct part {                        // a warp's share of a row that few blocks reduce
-        sv_fl<Dim> sum;
-        sv_fl<16> log;
-    };
-    static constexpr int stages =
-        limits::stages(96 * 1024 / int(sizeof(tile)), sizeof(tile), sizeof(per_warp<part, Groups>));
+    using places = plan::places<keys, PageKeys>;
+    using shares_of_warps = plan::share<Dim>[consumers];
+    static constexpr int stages = limits::stages(96 * 1024 / int(sizeof(tile)), sizeof(tile), sizeof(shares_of_warps));
     using inputs = ring<tile, stages>;
-    static constexpr int shared_bytes = stages * int(sizeof(tile)) + int(sizeof(per_warp<part, Groups>)) +
-                                        (inputs::semaphores + 2) * int(sizeof(semaphore));
+    static constexpr int shared_bytes =
+        stages * int(sizeof(tile)) + int(sizeof(shares_of_warps)) + (inputs::semaphores + 2) * int(sizeof(semaphore));
 
     using matrix = gl<bf16, 1, 1, dynamic, Dim>;
     // Of a sequence, how many rows behind another one the next token's and the next head's lie.
@@ -58,8 +55,7 @@ template <int Dim, int PageKeys, int Groups, typename Recorder = plan::unrecorde
         int token, head;
     };
     using cache = gl<bf16, dynamic, dynamic, dynamic, Dim, piece>;  // (page, head, row, col)
-    using table = gl<const int, 1, 1, dynamic, dynamic>;
-    using queue = plan::queue<table>;
+    using team = kittens::team<consumers, barrier>;
     struct globals : Recorder::where {
         matrix q, out;
         row_order q_order, out_order;
@@ -67,7 +63,7 @@ template <int Dim, int PageKeys, int Groups, typename Recorder = plan::unrecorde
         gl<float, 1, 1, 1, dynamic> lse;                           // of (sequence, head, token), or of nothing
         exchanged<gl<float, 1, dynamic, dynamic, Dim>> partial;    // (slot, row, col)
         exchanged<gl<float, 1, 1, dynamic, dynamic>> partial_lse;  // (slot, row)
-        table queues, pages;                                       // (block and instruction, field); (sequence, nth)
+        plan::table queues, pages;                                 // (block and instruction, field); (sequence, nth)
         counters ready;
         float scale;  // of the scores, with log2(e)
         int capacity, new_tokens, heads;
@@ -78,19 +74,18 @@ template <int Dim, int PageKeys, int Groups, typename Recorder = plan::unrecorde
         shared_allocator memory;
         inputs in;
         in.allocate_stages(memory, "ring");
-        auto& parts = *memory.allocate<per_warp<part, Groups>>("parts");
+        auto& shares = *memory.allocate<shares_of_warps>("shares");
         in.allocate_semaphores(memory, "full", "empty");
         auto& counted = *memory.allocate<semaphore>("counted");
         auto& signals = *memory.allocate<int>("signals");  // of the tile, when this block came
         const bool loader = warp_index() == consumers;
-        queue instructions(g.queues, g.capacity);
+        plan::queue instructions(g.queues, g.capacity);
         if (loader) {
             prefetch_maps(g.k, g.v);
             in.init(1, consumers);
             init(counted, 1);
         }
         start_pipeline<warps, 1>(loader);
-        instruction t;
         if (Groups == 1 ? loader : warp_index() >= consumers) {
             if constexpr (Groups > 1) {
                 decrease_registers<limits::producer_registers(Groups, registers)>();
@@ -98,36 +93,24 @@ template <int Dim, int PageKeys, int Groups, typename Recorder = plan::unrecorde
             }
             typename inputs::position at;
             Recorder record(g, 0, [] { return true; });
-            while (instructions.next(t)) {
-                record.start();
+            instructions.walk(record, [&](const instruction& t) {
                 if (t.opcode == plan::opcode::attend) fetch(in, at, t, g);
-                record.end();
-            }
-            if (instructions.n > 0) wait(counted, 0);
-            retire(g.ready);
+            });
+            retire_behind(counted, instructions, g.ready);
         } else {
             if constexpr (Groups > 1) increase_registers<registers>();
             ring_reader<inputs> tiles{in};
+            const team all{counted, consumer() == 0};
             Recorder record(g, 1, [] { return warp_index() == 0; });
-            while (instructions.next(t)) {
-                record.start();
-                bool reduces = t.opcode == plan::opcode::reduce;
-                if (reduces) await_partials(counted, instructions, t, g);
-                else reduces = attend(tiles, counted, signals, instructions, t, g, record);
-                if (reduces) reduce(parts, t, g, record);
-                record.end();
-            }
+            plan::multiply_by_plan(
+                instructions, record, all, g.ready,
+                [&](instruction& t) { return attend(tiles, all, signals, instructions, t, g, record); },
+                [&](const instruction& t) { reduce(shares, t, g); });
         }
     }
 
     // Which of the warps that multiply this is: it has the tile's 16 rows from 16 times that number on.
     kittens_device static int consumer() { return warp_index() % consumers; }
-
-    // Where the pieces of a tile lie: each in a page, from a row on.
-    struct places {
-        static constexpr int count = keys / PageKeys;
-        int page[count], row[count];
-    };
 
     // Keys and values in turn, which lie in the same places of two tensors.
     kittens_device static void fetch(inputs& in, typename inputs::position& at, const instruction& t,
@@ -135,22 +118,10 @@ template <int Dim, int PageKeys, int Groups, typename Recorder = plan::unrecorde
         integer_row pages(g.pages, t.sequence);
 #pragma unroll 1
         for (int key = t.first_key; key < t.end_key; key += keys) {
-            const places from = places_of(pages, key, t, g);
+            const places from(pages, key, t, g.page);
             fetch_tile(in, at, g.k, from, t);
             fetch_tile(in, at, g.v, from, t);
         }
-    }
-    // What lies behind the last page is that page again: no entry of the table is used but the sequence's own.
-    template <typename Pages>
-    kittens_device static places places_of(Pages& pages, int key, const instruction& t, const globals& g) {
-        const int last = (t.end_key - 1) / PageKeys * PageKeys;
-        places found;
-#pragma unroll
-        for (int i = 0; i < places::count; i++) {
-            const int first = key + i * PageKeys < last ? key + i * PageKeys : last;
-            found.page[i] = pages.at(g.page.divide(first, found.row[i]));
-        }
-        return found;
     }
     kittens_device static void fetch_tile(inputs& in, typename inputs::position& at, const cache& from,
                                           const places& where, const instruction& t) {
@@ -181,8 +152,8 @@ template <int Dim, int PageKeys, int Groups, typename Recorder = plan::unrecorde
     }
 
     // Returns whether the block is to reduce the tile.
-    kittens_device static bool attend(ring_reader<inputs>& tiles, semaphore& counted, int& signals, queue& instructions,
-                                      instruction& t, const globals& g, Recorder& record) {
+    kittens_device static bool attend(ring_reader<inputs>& tiles, const team& all, int& signals,
+                                      plan::queue& instructions, instruction& t, const globals& g, Recorder& record) {
         const int first_row = 16 * consumer();
         rt_bf<16, Dim> q;
         rt_fl<16, keys> scores;
@@ -217,15 +188,9 @@ template <int Dim, int PageKeys, int Groups, typename Recorder = plan::unrecorde
                 store(g.partial, o, element_coord{0, t.slot, first_row, 0});
                 store(g.partial_lse, lse, element_coord{0, 0, t.slot, first_row});
             }
-            if (instructions.last_reduces()) {
-                reduces =
-                    instructions.comes_last(t, g.ready, consumer() == 0, signals, [] { sync_named(all, consumers); });
-            } else {
-                sync_named(all, consumers);
-                if (consumer() == 0) signal(g.ready[t.counter]);
-            }
+            reduces = plan::hand_over_partial(all, instructions, t, g.ready, signals);
         }
-        if (consumer() == 0 && t.last) arrive(counted);
+        all.ends(t.last);
         return reduces;
     }
 
@@ -255,70 +220,19 @@ template <int Dim, int PageKeys, int Groups, typename Recorder = plan::unrecorde
             store(strip, own);
             fence_async();
         }
-        sync_named(all, consumers);
+        sync_named(barrier, consumers);
     }
 
-    // What counters are used for is over with the last await: the loader retires while the block reduces.
-    kittens_device static void await_partials(semaphore& counted, queue& instructions, instruction& t,
-                                              const globals& g) {
-        instructions.read_reduction(t);
-        if (consumer() == 0) {
-            await(g.ready[t.counter], t.slots);
-            if (t.last) arrive(counted);
-        }
-        sync_named(all, consumers);
-    }
-
-    // The rows of a tile that are this instruction's: by a warp each, or, where there are few, each by all.
-    kittens_device static void reduce(per_warp<part, Groups>& parts, const instruction& t, const globals& g,
-                                      Recorder& record) {
-        const int first = t.first_slot, end = t.first_slot + t.slots, rows = t.end_row - t.first_row;
-        record.waited();
-        if (rows >= (Groups == 1 ? consumers : consumers + 1)) return reduce_by_warp<4, 2>(first, end, t, g);
-        if (Groups > 1 && rows >= consumers / 2) return reduce_by_warp<1, 8>(first, end, t, g);
-        for (int row = t.first_row; row < t.end_row; row++) {
-            plan::merged_row<Dim> own[1];
-            plan::add_slots<8>(own, g.partial, g.partial_lse, first + t.slots * consumer() / consumers,
-                               first + t.slots * (consumer() + 1) / consumers, row, t.end_row, 0);
-            const float log = own[0].finish();
-            store(parts.own().sum, own[0].sum);
-            store_value(parts.own().log, 0, log);
-            sync_named(all, consumers);
-            if (consumer() == 0) {
-                rv_fl<Dim> sums[consumers];
-                float logs[consumers];
-                plan::merged_row<Dim> whole;
-#pragma unroll
-                for (int i = 0; i < consumers; i++) {
-                    load(sums[i], parts.of_warp[i].sum);
-                    logs[i] = load_value(parts.of_warp[i].log, 0);
-                }
-                whole.add(sums, logs);
-                put(whole, row, t, g);
-            }
-            sync_named(all, consumers);  // the parts have been read
-        }
-    }
-
-    // A warp merges so many rows side by side, and so many of their slots at once.
-    template <int Rows, int Slots> kittens_device static void reduce_by_warp(int first, int end, const instruction& t,
-                                                                             const globals& g) {
-        for (int row = t.first_row + Rows * consumer(); row < t.end_row; row += Rows * consumers) {
-            plan::merged_row<Dim> whole[Rows];
-            plan::add_slots<Slots>(whole, g.partial, g.partial_lse, first, end, row, t.end_row, 0);
-#pragma unroll
-            for (int i = 0; i < Rows; i++)
-                if (row + i < t.end_row) put(whole[i], row + i, t, g);
-        }
-    }
-
-    kittens_device static void put(plan::merged_row<Dim>& whole, int row, const instruction& t, const globals& g) {
-        const int at = place(g.out_order, row, t, g), lse_at = place_in_lse(row, t, g);
-        if (at < 0) return;
-        rv_fl<16> lse;
-        fill(lse, whole.finish());
-        store(g.out, whole.sum, element_coord{0, 0, at, 0});
-        store_elements(g.lse, lse, [=](int i) { return i == 0 ? lse_at : -1; });
+    // Rows by a warp each, or, where there are few, each by all.
+    kittens_device static void reduce(shares_of_warps& shares, const instruction& t, const globals& g) {
+        const int rows = t.end_row - t.first_row, warp = consumer();
+        const auto put = [&](plan::merged_row<Dim>& whole, int row) {
+            plan::put_row(whole, g.out, place(g.out_order, row, t, g), 0, g.lse, place_in_lse(row, t, g));
+        };
+        if (rows >= (Groups == 1 ? consumers : consumers + 1))
+            return plan::reduce_by_warp<Dim, consumers, 4, 2>(t, g, warp, 0, put);
+        if (Groups > 1 && rows >= consumers / 2) return plan::reduce_by_warp<Dim, consumers, 1, 8>(t, g, warp, 0, put);
+        plan::reduce_together<Dim, consumers, 8>(t, g, warp, 0, shares, [] { sync_named(barrier, consumers); }, put);
     }
 };
 

@@ -2,53 +2,35 @@
 #include <cstdint>
 
 #include "planned_binding.h"
-#include "paged_attention_decode.h"
-#include "tk/binding.h"
 
 namespace {
 
 using namespace tk::binding;
 
-// Returns 0 when it is launched, else launches nothing and returns 1: q needs a dense copy.
 std::int64_t paged_attention_decode(TensorView q, TensorView k, TensorView v, TensorView table, TensorView plan,
                                     TensorView words, TensorView partial, TensorView partial_lse, TensorView out,
                                     Optional<TensorView> lse, std::int64_t blocks, std::int64_t capacity,
                                     std::int64_t counters, double scale) {
-    using namespace tk::decode_plan;
+    using namespace tk::paged_attention_decode;
     const named first{"q", q};
-    const planned_arguments rest{table, plan, words, partial, partial_lse, out, lse, blocks, capacity, counters};
     require_tensor("q", q, 4, {bfloat16});
     const std::int64_t heads = q.size(2), dim = q.size(3);
     if (dim != 64 && dim != 128) TVM_FFI_THROW(ValueError) << "q: got head dim " << dim << ", supported are 64 and 128";
-    require_cache("k_cache", k, 4, first);
-    require_cache("v_cache", v, 4, first);
+    tk::decode_plan::require_cache("k_cache", k, 4, first);
+    tk::decode_plan::require_cache("v_cache", v, 4, first);
     require_shape("v_cache", v, k.shape(), "that of k_cache");
     require_shape("k_cache", k, {k.size(0), k.size(1), k.size(2), dim}, "the head dim of q");
     if (heads % k.size(2) != 0)
         TVM_FFI_THROW(ValueError) << "q: got " << heads << " heads, needs a multiple of the cache's " << k.size(2);
-    require_table(table, first);
-    const planned s = require_planned(rest, dim, first, tk::paged_attention_decode::words_for);
-    float* const lse_to = require_lse(rest, first);
-    if (!is_dense(q)) return 1;
-    const tk::paged_attention_decode::problem p{q.data_ptr(),
-                                                as_tensor(k, rows_first),
-                                                as_tensor(v, rows_first),
-                                                out.data_ptr(),
-                                                lse_to,
-                                                static_cast<const int*>(table.data_ptr()),
-                                                stride_of_table(table),
-                                                q.size(0),
-                                                q.size(1),
-                                                heads,
-                                                k.size(2),
-                                                k.size(0),
-                                                k.size(1),
-                                                table.size(1),
-                                                static_cast<int>(dim),
-                                                scale};
-    launching_blocks([&] { tk::paged_attention_decode::launch(p, s, stream_of(q)); },
-                     tk::paged_attention_decode::stalled);
-    return 0;
+    return tk::decode_plan::launch_planned({.k = as_tensor(k, rows_first),
+                                            .v = as_tensor(v, rows_first),
+                                            .kv_heads = k.size(2),
+                                            .pages = k.size(0),
+                                            .page = k.size(1),
+                                            .dim = static_cast<int>(dim),
+                                            .scale = scale},
+                                           dim, q, table, plan, words, partial, partial_lse, out, lse, blocks, capacity,
+                                           counters, launch, stalled);
 }
 
 // Whether the rows of (batch, heads, rows, dim) lie one after another by (batch, rows, heads).
@@ -62,7 +44,8 @@ bool is_dense_by_row(const TensorView& tensor) {
 
 // The same for operands that lie as attention's do: q and out (batch, heads, rows, dim), k and v (batch, key heads,
 // keys, dim), which are a page a sequence. `table` names these in order. Without `causal` the plan takes the rows of a
-// head for heads, so that each sees every key.
+// head for heads, so that each sees every key. Returns 0 when it is launched, else bits 1, 2, 4 where q, k, v need a
+// dense copy.
 std::int64_t attention_decode(TensorView q, TensorView k, TensorView v, TensorView table, TensorView plan,
                               TensorView words, TensorView out, TensorView lse, std::int64_t blocks,
                               std::int64_t capacity, std::int64_t counters, std::int64_t slots,
@@ -83,7 +66,18 @@ std::int64_t attention_decode(TensorView q, TensorView k, TensorView v, TensorVi
         TVM_FFI_THROW(ValueError) << "k: got " << k.size(1) << " heads, needs a divisor of the " << heads
                                   << " heads of q";
     if (!(scale >= 0)) TVM_FFI_THROW(ValueError) << "scale: got " << scale << ", needs a number not below 0";
-    require_table(table, first);
+    const std::int64_t tokens = causal ? rows : 1;
+    tk::paged_attention_decode::problem p{.k = as_tensor(k),
+                                          .v = as_tensor(v),
+                                          .batch = batch,
+                                          .new_tokens = tokens,
+                                          .heads = heads * rows / tokens,
+                                          .kv_heads = k.size(1),
+                                          .pages = batch,
+                                          .page = k.size(2),
+                                          .dim = static_cast<int>(dim),
+                                          .scale = scale};
+    set_table(p, table, first);
     const bool q_by_head = is_dense(q), out_by_head = is_dense(out);
     const std::int64_t copies = (q_by_head || (causal && is_dense_by_row(q)) ? 0 : 1) | (is_addressable(k) ? 0 : 2) |
                                 (is_addressable(v) ? 0 : 4);
@@ -91,34 +85,11 @@ std::int64_t attention_decode(TensorView q, TensorView k, TensorView v, TensorVi
     if (!out_by_head && !(causal && is_dense_by_row(out)))
         TVM_FFI_THROW(ValueError) << "out: needs to be dense, at a multiple of 16 bytes";
     const Tensor partial = scratch(slots * rows_per_tile * dim, q), partial_lse = scratch(slots * rows_per_tile, q);
-    const planned s{integers("plan", plan, header_ints + instruction_ints * blocks * capacity, first),
-                    narrow(blocks),
-                    narrow(capacity),
-                    narrow(counters),
-                    narrow(slots),
-                    narrow(rows_per_tile),
-                    integers("words", words, tk::paged_attention_decode::words_for(narrow(counters)), first),
-                    data_of(partial),
-                    data_of(partial_lse)};
-    const std::int64_t tokens = causal ? rows : 1;
-    const tk::paged_attention_decode::problem p{q.data_ptr(),
-                                                as_tensor(k),
-                                                as_tensor(v),
-                                                out.data_ptr(),
-                                                numbers("lse", lse, {batch, heads, rows}, "a number a row of q", first),
-                                                static_cast<const int*>(table.data_ptr()),
-                                                stride_of_table(table),
-                                                batch,
-                                                tokens,
-                                                heads * rows / tokens,
-                                                k.size(1),
-                                                batch,
-                                                k.size(2),
-                                                table.size(1),
-                                                static_cast<int>(dim),
-                                                scale,
-                                                q_by_head,
-                                                out_by_head};
+    const planned s = planned_of({blocks, capacity, counters, slots, rows_per_tile}, plan, words, data_of(partial),
+                                 data_of(partial_lse), first);
+    p.q = q.data_ptr(), p.q_by_head = q_by_head;
+    p.out = out.data_ptr(), p.out_by_head = out_by_head;
+    p.lse = numbers("lse", lse, {batch, heads, rows}, "a number a row of q", first);
     launching_blocks([&] { tk::paged_attention_decode::launch(p, s, stream_of(q)); },
                      tk::paged_attention_decode::stalled);
     return 0;

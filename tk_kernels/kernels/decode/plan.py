@@ -13,13 +13,11 @@ from ...ops.library import compiled
 
 __all__ = ["DecodeCosts", "DecodePlan", "decode_plan"]
 
-KINDS = ("mla", "gqa")
-HEADER_INTS, INSTRUCTION_INTS = 16, 16
-"""Of a plan's buffer, as layout.h has them; so are the next two."""
-DIGEST = slice(12, 14)
-GQA_ROWS_PER_TILE, GQA_KEY_STEP = (16, 64, 128), 64
-"""Of grouped heads: the rows that a tile can have, and keys of a step. On GPUs other than Hopper's a tile has 64 rows
-at most (`decode_plan/tiles.cuh`)."""
+VERSION, HEADER_INTS, INSTRUCTION_INTS = 1, 16, 16
+"""Of a plan's buffer, as layout.h has them; so are the next ones."""
+KEY_STEP = {"mla": 32, "gqa": 64}
+MLA_ROWS_PER_TILE, GQA_ROWS_PER_TILE = 64, (16, 64, 128)
+"""The rows that a tile can have. Of grouped heads it has 64 at most on GPUs other than Hopper's (`tiles.cuh`)."""
 GQA_ONE_TILE = 96
 """So many rows get one tile of 128 instead of two of 64, however few heads there are."""
 SCHEDULES = ("static", "makespan", "last")
@@ -99,7 +97,6 @@ class DecodePlan:
         kind: str,
         schedule: str,
         blocks: int,
-        capacity: int | None,
         costs: DecodeCosts,
         device: torch.device,
     ) -> None:
@@ -107,21 +104,21 @@ class DecodePlan:
         self.new_tokens, self.heads, self.kv_heads, self.blocks = new_tokens, heads, kv_heads, blocks
         self.batch = len(lengths)
         rows = heads // kv_heads * new_tokens
-        self.rows_per_tile = int(self._function("most_rows_per_tile")(KINDS.index(kind)))
+        self.rows_per_tile, self.key_step = MLA_ROWS_PER_TILE, KEY_STEP[kind]
         if kind == "gqa":
-            self.rows_per_tile = gqa_rows_per_tile(rows, self.batch * kv_heads, blocks, self.rows_per_tile)
-        self.key_step = int(self._function("key_step")(KINDS.index(kind)))
+            most = int(self._function("gqa_most_tile_rows")())
+            self.rows_per_tile = gqa_rows_per_tile(rows, self.batch * kv_heads, blocks, most)
         self.row_tiles = -(-rows // self.rows_per_tile)
         tiles = self.batch * kv_heads * self.row_tiles
         if tiles > LARGEST // 4:
             raise ValueError(f"seqlens: {tiles} tiles of {self.rows_per_tile} rows are more than a plan can number")
-        self.capacity = int(self._function("usual_capacity")(tiles, blocks)) if capacity is None else capacity
+        self.capacity = 2 * -(-tiles // blocks) + 6  # `usual_capacity` of decode_plan.h
         self.counters, self.slots = blocks, 2 * blocks
-        sizes = [*self.sizes, self.key_step, self.batch, kv_heads, self.row_tiles, new_tokens, heads]
-        self._sizes = torch.tensor(sizes, dtype=torch.int32, device="cpu")
+        header = [VERSION, *self.sizes, self.key_step, self.batch, kv_heads, self.row_tiles, new_tokens, heads]
         self._costs = torch.tensor(astuple(costs), dtype=torch.float64, device="cpu")
         ints = HEADER_INTS + INSTRUCTION_INTS * blocks * self.capacity
         self._host = torch.empty(ints, dtype=torch.int32, device="cpu", pin_memory=device.type == "cuda")
+        self._host[: len(header)] = torch.tensor(header, dtype=torch.int32, device="cpu")
         self.words = torch.zeros(1 + self.counters, dtype=torch.int32, device=device)
         self._make(lengths)
         self.buffer = self._host.clone() if device.type == "cpu" else self._host.to(device)
@@ -196,12 +193,6 @@ class DecodePlan:
         """Keys of the longest sequence that it was made for, or last refilled for."""
         return int(self._lengths.max())
 
-    @property
-    def digest(self) -> tuple[int, int]:
-        """Of the lengths, as it stands in the buffer's header."""
-        low, high = self._host[DIGEST].tolist()
-        return low, high
-
     def __repr__(self) -> str:
         return (
             f"DecodePlan({self.kind}, {self.schedule}, {self.batch} sequences, heads {self.heads}:{self.kv_heads}, "
@@ -213,7 +204,7 @@ class DecodePlan:
 
     def _make(self, lengths: Tensor) -> None:
         make = self._function("make")
-        self.predicted_us = float(make(self._sizes, SCHEDULES.index(self.schedule), self._costs, lengths, self._host))
+        self.predicted_us = float(make(SCHEDULES.index(self.schedule), self._costs, lengths, self._host))
         self._lengths = lengths
 
 
@@ -226,7 +217,6 @@ def decode_plan(
     kind: str = "gqa",
     schedule: str = "makespan",
     blocks: int | None = None,
-    capacity: int | None = None,
     costs: DecodeCosts | None = None,
     device: torch.device | str = "cuda",
 ) -> DecodePlan:
@@ -234,8 +224,7 @@ def decode_plan(
 
     seqlens: the keys of each sequence, `new_tokens` new ones among them; whole numbers, or a CPU tensor of them. heads:
     query heads, a multiple of kv_heads, which is 1 for MLA. blocks: of the launch, by default as many as the device has
-    multiprocessors. capacity: instructions a block; the default fits any lengths, and so does every capacity that is
-    not refused.
+    multiprocessors.
 
     schedule: "makespan" takes the partition that ends first by `costs`; "last" lets the last block to finish a sequence
     reduce it; "static" cuts equal pieces without a cost model. Raises ValueError that names the argument.
@@ -245,7 +234,7 @@ def decode_plan(
     _whole("kv_heads", kv_heads, heads)
     if heads % kv_heads:
         raise ValueError(f"heads: got {heads}, needs a multiple of the {kv_heads} kv heads")
-    if kind not in KINDS:
+    if kind not in COSTS:
         raise ValueError(f"kind: got {kind!r}, needs 'mla' or 'gqa'")
     if kind == "mla" and kv_heads != 1:
         raise ValueError(f"kv_heads: got {kv_heads}, MLA has 1")
@@ -258,8 +247,6 @@ def decode_plan(
         many = where.type == "cuda"
         blocks = torch.cuda.get_device_properties(where).multi_processor_count if many else CPU_BLOCKS
     _whole("blocks", blocks, MOST_BLOCKS)
-    if capacity is not None:
-        _whole("capacity", capacity, 1 << 20)
     return DecodePlan(
         _lengths(seqlens),
         new_tokens=new_tokens,
@@ -268,7 +255,6 @@ def decode_plan(
         kind=kind,
         schedule=schedule,
         blocks=blocks,
-        capacity=capacity,
         costs=COSTS[kind] if costs is None else costs,
         device=where,
     )

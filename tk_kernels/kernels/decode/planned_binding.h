@@ -5,18 +5,10 @@
 #include <stdexcept>
 #include <string>
 
-#include "layout.h"
-#include "planned.h"
+#include "decode.h"
 #include "tk/binding.h"
 
 namespace tk::decode_plan {
-
-// The arguments of both operators behind q and its caches.
-struct planned_arguments {
-    const binding::TensorView &table, &plan, &words, &partial, &partial_lse, &out;
-    const binding::Optional<binding::TensorView>& lse;
-    std::int64_t blocks, capacity, counters;
-};
 
 inline int* integers(const char* name, const binding::TensorView& tensor, std::int64_t least,
                      const binding::named& first) {
@@ -40,7 +32,7 @@ inline void require_cache(const char* name, const binding::TensorView& tensor, i
 }
 
 // A row of the table for each sequence of q.
-inline void require_table(const binding::TensorView& table, const binding::named& q) {
+inline void set_table(problem& p, const binding::TensorView& table, const binding::named& q) {
     using namespace binding;
     require_tensor("block_table", table, 2, {int32});
     require_device("block_table", table, q);
@@ -49,43 +41,60 @@ inline void require_table(const binding::TensorView& table, const binding::named
     if (table.size(0) != batch)
         TVM_FFI_THROW(ValueError) << "block_table: got " << table.size(0) << " rows, needs one for each of " << batch
                                   << " sequences";
-}
-inline std::int64_t stride_of_table(const binding::TensorView& table) {
-    return table.size(0) == 1 ? table.size(1) : table.stride(0);
+    p.table = static_cast<const int*>(table.data_ptr());
+    p.table_stride = batch == 1 ? table.size(1) : table.stride(0);
+    p.table_width = table.size(1);
 }
 
-// The plan with its scratch, and `out` of rows of `dim`; q is (batch, new tokens, heads, ...). `words_for` says how
-// many ints so many counters are.
-template <typename WordsFor>
-planned require_planned(const planned_arguments& a, std::int64_t dim, const binding::named& q,
-                        const WordsFor& words_for) {
-    using namespace binding;
-    if (a.blocks < 1 || a.capacity < 1 || a.counters < 1)
-        TVM_FFI_THROW(ValueError) << "plan: got " << a.blocks << " blocks, " << a.capacity << " instructions and "
-                                  << a.counters << " counters, needs at least one of each";
-    const int* const instructions = integers("plan", a.plan, header_ints + instruction_ints * a.blocks * a.capacity, q);
-    int* const words = integers("words", a.words, words_for(narrow(a.counters)), q);
-    require_tensor("partial", a.partial, 3, {float32});
-    const std::int64_t slots = a.partial.size(0), rows = a.partial.size(1);
-    float* const partial = numbers("partial", a.partial, {slots, rows, dim}, "slots, rows of a tile, row of out", q);
-    float* const logs = numbers("partial_lse", a.partial_lse, {slots, rows}, "slots, rows of a tile", q);
-    require_tensor("out", a.out, 4, {bfloat16});
-    require_device("out", a.out, q);
-    require_shape("out", a.out, {q.tensor.size(0), q.tensor.size(1), q.tensor.size(2), dim}, "a row for each of q's");
-    if (!is_dense(a.out)) TVM_FFI_THROW(ValueError) << "out: needs to be contiguous, at a multiple of 16 bytes";
-    return {instructions,
-            narrow(a.blocks),
-            narrow(a.capacity),
-            narrow(a.counters),
-            narrow(slots),
-            narrow(rows),
-            words,
+struct plan_sizes {
+    std::int64_t blocks, capacity, counters, slots, rows_per_tile;
+};
+inline planned planned_of(const plan_sizes& s, const binding::TensorView& plan, const binding::TensorView& words,
+                          float* partial, float* partial_lse, const binding::named& first) {
+    using binding::narrow;
+    if (s.blocks < 1 || s.capacity < 1 || s.counters < 1)
+        TVM_FFI_THROW(ValueError) << "plan: got " << s.blocks << " blocks, " << s.capacity << " instructions and "
+                                  << s.counters << " counters, needs at least one of each";
+    return {integers("plan", plan, header_ints + instruction_ints * s.blocks * s.capacity, first),
+            narrow(s.blocks),
+            narrow(s.capacity),
+            narrow(s.counters),
+            narrow(s.slots),
+            narrow(s.rows_per_tile),
+            integers("words", words, kittens::program::words_for(s.counters), first),
             partial,
-            logs};
+            partial_lse};
 }
-inline float* require_lse(const planned_arguments& a, const binding::named& q) {
-    return binding::numbers("lse", a.lse, {q.tensor.size(0), q.tensor.size(2), q.tensor.size(1)},
-                            "a number for each row of q", q);
+
+// A call of either operator, whose q is right but for where it lies, and whose caches are: checks the rest, and
+// launches on the caller's stream. `p` has the caches and what is read of them; out has rows of `dim`. Returns 0 when
+// it is launched, else launches nothing and returns 1: q needs a dense copy.
+template <typename Launch>
+std::int64_t launch_planned(problem p, std::int64_t dim, const binding::TensorView& q, const binding::TensorView& table,
+                            const binding::TensorView& plan, const binding::TensorView& words,
+                            const binding::TensorView& partial, const binding::TensorView& partial_lse,
+                            const binding::TensorView& out, const binding::Optional<binding::TensorView>& lse,
+                            std::int64_t blocks, std::int64_t capacity, std::int64_t counters, const Launch& launch,
+                            std::string (*stalled)()) {
+    using namespace binding;
+    const named first{"q", q};
+    set_table(p, table, first);
+    require_tensor("partial", partial, 3, {float32});
+    const std::int64_t slots = partial.size(0), rows = partial.size(1);
+    const planned s =
+        planned_of({blocks, capacity, counters, slots, rows}, plan, words,
+                   numbers("partial", partial, {slots, rows, dim}, "slots, rows of a tile, row of out", first),
+                   numbers("partial_lse", partial_lse, {slots, rows}, "slots, rows of a tile", first), first);
+    p.batch = q.size(0), p.new_tokens = q.size(1), p.heads = q.size(2);
+    require_tensor("out", out, 4, {bfloat16});
+    require_device("out", out, first);
+    require_shape("out", out, {p.batch, p.new_tokens, p.heads, dim}, "a row for each of q's");
+    if (!is_dense(out)) TVM_FFI_THROW(ValueError) << "out: needs to be contiguous, at a multiple of 16 bytes";
+    p.lse = numbers("lse", lse, {p.batch, p.heads, p.new_tokens}, "a number for each row of q", first);
+    if (!is_dense(q)) return 1;
+    p.q = q.data_ptr(), p.out = out.data_ptr();
+    launching_blocks([&] { launch(p, s, stream_of(q)); }, stalled);
+    return 0;
 }
 
 }  // namespace tk::decode_plan

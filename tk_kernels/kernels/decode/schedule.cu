@@ -14,13 +14,14 @@
 // and cuts the tile that does not fit. The least deadline is found by bisection; longer ones have fewer pieces and so
 // less to reduce.
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <numeric>
 #include <queue>
+#include <stdexcept>
 #include <vector>
 
 #include "decode_plan.h"
+#include "tiles.cuh"
 
 namespace tk::decode_plan {
 namespace {
@@ -37,25 +38,23 @@ struct reduction {
     int tile, block, first_row, end_row;
 };
 // A partition and what it costs. Pieces of a block are in the order in which it runs them, those of a tile in the order
-// of their keys.
+// of their keys, one behind the other.
 struct partition {
     std::vector<piece> pieces;
     std::vector<reduction> reductions;
+    std::vector<int> partials;  // of each tile
     double time = 0;
 };
 
 constexpr int least_steps = 2;                                   // of a piece, where a tile is cut to fill a block
-constexpr int reductions_a_block = 4;                            // at most; a small capacity has fewer
+constexpr int reductions_a_block = 4;                            // at most; the rest of its capacity is for attends
 constexpr double deadlines[] = {1.0, 1.1, 1.25, 1.5, 2.0, 3.0};  // tried, over the least one
 constexpr int bisections = 10;
 
 class planner {
   public:
     planner(const shape& shape, const costs& costs, std::span<const std::int32_t> lengths)
-        : shape_(shape), costs_(costs) {
-        const int per_block = (shape.tiles() + shape.blocks - 1) / shape.blocks;
-        reductions_ = std::clamp(shape.capacity - (per_block + 1), 1, reductions_a_block);
-        attends_ = shape.capacity - reductions_;
+        : shape_(shape), costs_(costs), attends_(shape.capacity - reductions_a_block) {
         std::vector<int> order(lengths.size());
         std::iota(order.begin(), order.end(), 0);
         std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return lengths[a] > lengths[b]; });
@@ -76,38 +75,18 @@ class planner {
         std::int64_t total = 0;
         for (const tile& t : tiles_) total += t.steps;
         const std::int64_t most = std::max<std::int64_t>(1, (total + shape_.blocks - 1) / shape_.blocks);
-        partition p;
-        std::vector<std::int64_t> steps(shape_.blocks, 0);
-        std::vector<int> count(shape_.blocks, 0);
-        least_first<std::int64_t> free(shape_.blocks);
-        for (int i = 0; i < int(tiles_.size()); ++i) {
-            const int pieces = std::max(1, int((tiles_[i].steps + most - 1) / most));
-            cut_equally(p, i, pieces, [&](int taken) {
-                const int block = free.take();
-                steps[block] += taken;
-                if (++count[block] < attends_) free.give(block, steps[block]);
-                return block;
-            });
-        }
+        partition p = dealt([=](const tile& t) { return std::max(1, int((t.steps + most - 1) / most)); },
+                            [](const tile&, int steps) { return double(steps); });
         timing now = attend(p);
-        int spare = reductions_ * shape_.blocks;
-        for (const int partials : now.partials) spare -= partials > 0;
         std::vector<int> reduced(shape_.blocks, 0);
-        for (std::size_t first = 0; first < p.pieces.size();) {
-            const int i = p.pieces[first].tile, rows = tiles_[i].rows, partials = now.partials[i];
-            if (partials > 0) {
-                const int parts = std::min({partials, rows, spare + 1}), each = divide_up(rows, parts);
-                spare -= divide_up(rows, each) - 1;
-                for (int part = 0; part * each < rows; ++part) {
-                    int block = p.pieces[first + part].block;
-                    while (reduced[block] == reductions_) block = (block + 1) % shape_.blocks;
-                    ++reduced[block];
-                    reduce(p, now, {i, block, part * each, std::min(rows, (part + 1) * each)});
-                }
-            }
-            first += std::max(1, partials);
-        }
-        p.time = *std::max_element(now.free.begin(), now.free.end());
+        std::size_t first = 0;  // of the tile's pieces
+        reduce(p, now, [&](int i, int part) {
+            while (p.pieces[first].tile != i) ++first;
+            int block = p.pieces[first + part].block;
+            while (reduced[block] == reductions_a_block) block = (block + 1) % shape_.blocks;
+            ++reduced[block];
+            return block;
+        });
         return p;
     }
 
@@ -123,7 +102,9 @@ class planner {
             kind == schedule::last ? reduce_by_last(p) : reduce_by_free(p);
             take_better(std::move(p), times);
         };
-        offer(uncut());
+        // Whole tiles: the longest that is left goes to the block that is free first.
+        offer(dealt([](const tile&) { return 1; },
+                    [&](const tile& t, int steps) { return attend_time(t, steps, true); }));
         if (int(tiles_.size()) <= shape_.blocks) offer(shared_out());
         const double least = least_deadline();
         std::size_t before = 0;
@@ -141,31 +122,31 @@ class planner {
     }
 
   private:
-    // The blocks, the one with the least key first; of equals the first.
-    template <typename Key> class least_first {
+    // The blocks, the one with the least work first; of equals the first.
+    class least_first {
       public:
-        explicit least_first(int blocks) {
-            std::vector<entry> all(blocks);
-            for (int b = 0; b < blocks; ++b) all[b] = {Key(0), b};
+        explicit least_first(std::vector<double> work) {
+            std::vector<entry> all;
+            for (const double one : work) all.push_back({one, int(all.size())});
             entries_ = queue({}, std::move(all));
         }
-        int take() {
-            const int block = entries_.top().second;
+        std::pair<double, int> take() {
+            const entry least = entries_.top();
             entries_.pop();
-            return block;
+            return least;
         }
-        void give(int block, Key key) { entries_.push({key, block}); }
+        void give(int block, double work) { entries_.push({work, block}); }
 
       private:
-        using entry = std::pair<Key, int>;
+        using entry = std::pair<double, int>;
         using queue = std::priority_queue<entry, std::vector<entry>, std::greater<entry>>;
         queue entries_;
     };
 
-    // When each block is free, and when the last partial of each tile is stored and how many it has.
+    // When each block is free, when the last partial of each tile is stored, and the tiles that have partials.
     struct timing {
         std::vector<double> free, ready;
-        std::vector<int> partials;
+        std::vector<int> cut;
     };
 
     double attend_time(const tile& t, int steps, bool whole) const { return costs_.attend(steps, t.rows, whole); }
@@ -179,19 +160,18 @@ class planner {
         }
     }
 
-    // The longest tile that is left goes to the block that is free first.
-    partition uncut() const {
+    // Each tile in so many equal pieces, piece by piece to the block that has the least work.
+    template <typename Pieces, typename Work> partition dealt(const Pieces& pieces_of, const Work& work_of) const {
         partition p;
         p.pieces.reserve(tiles_.size());
-        std::vector<double> used(shape_.blocks, 0.0);
         std::vector<int> count(shape_.blocks, 0);
-        least_first<double> free(shape_.blocks);
-        for (int i = 0; i < int(tiles_.size()); ++i) {
-            const int block = free.take();
-            p.pieces.push_back({i, block, 0, tiles_[i].steps, true});
-            used[block] += attend_time(tiles_[i], tiles_[i].steps, true);
-            if (++count[block] < attends_) free.give(block, used[block]);
-        }
+        least_first free(std::vector<double>(shape_.blocks, 0.0));
+        for (int i = 0; i < int(tiles_.size()); ++i)
+            cut_equally(p, i, pieces_of(tiles_[i]), [&](int steps) {
+                const auto [work, block] = free.take();
+                if (++count[block] < attends_) free.give(block, work + work_of(tiles_[i], steps));
+                return block;
+            });
         return p;
     }
 
@@ -270,82 +250,72 @@ class planner {
         return high;
     }
 
-    timing attend(const partition& p) const {
-        timing now{std::vector<double>(shape_.blocks, 0.0), std::vector<double>(tiles_.size(), 0.0),
-                   std::vector<int>(tiles_.size(), 0)};
+    timing attend(partition& p) const {
+        timing now{std::vector<double>(shape_.blocks, 0.0), std::vector<double>(tiles_.size(), 0.0), {}};
+        p.partials.assign(tiles_.size(), 0);
         for (const piece& one : p.pieces) {
             double& free = now.free[one.block];
             free += attend_time(tiles_[one.tile], one.steps, one.whole);
             if (one.whole) continue;
             now.ready[one.tile] = std::max(now.ready[one.tile], free);
-            ++now.partials[one.tile];
+            if (p.partials[one.tile]++ == 0) now.cut.push_back(one.tile);
         }
         return now;
     }
-    void reduce(partition& p, timing& now, const reduction& one) const {
-        p.reductions.push_back(one);
-        double& free = now.free[one.block];
-        free = std::max(free, now.ready[one.tile] + costs_.hand_over) +
-               costs_.reduce(now.partials[one.tile], one.end_row - one.first_row);
+    // Tiles that have partials, in turn, each by as many blocks as have pieces of it: they were at work on it, and are
+    // free at about the same time. `block_of` says by which a part of a tile's rows is reduced.
+    template <typename BlockOf> void reduce(partition& p, timing& now, const BlockOf& block_of) const {
+        int spare = reductions_a_block * shape_.blocks - int(now.cut.size());  // beyond one a tile
+        for (const int i : now.cut) {
+            const int rows = tiles_[i].rows, each = divide_up(rows, std::min({p.partials[i], rows, spare + 1}));
+            spare -= divide_up(rows, each) - 1;
+            for (int row = 0; row < rows; row += each) {
+                const int block = block_of(i, row / each), end = std::min(rows, row + each);
+                p.reductions.push_back({i, block, row, end});
+                now.free[block] = std::max(now.free[block], now.ready[i] + costs_.hand_over) +
+                                  costs_.reduce(p.partials[i], end - row);
+            }
+        }
+        p.time = *std::max_element(now.free.begin(), now.free.end());
     }
 
     // Tiles in the order in which they are ready; each is reduced by the blocks that are free first.
     void reduce_by_free(partition& p) const {
         timing now = attend(p);
-        std::vector<int> cut;
-        for (int i = 0; i < int(tiles_.size()); ++i) {
-            if (now.partials[i] > 0) cut.push_back(i);
-        }
-        std::sort(cut.begin(), cut.end(),
-                  [&](int a, int b) { return now.ready[a] != now.ready[b] ? now.ready[a] < now.ready[b] : a < b; });
-        least_first<double> free(0);
-        if (!cut.empty()) {
-            for (int b = 0; b < shape_.blocks; ++b) free.give(b, now.free[b]);
-        }
         std::vector<int> reduced(shape_.blocks, 0);
-        int spare = reductions_ * shape_.blocks - int(cut.size());  // beyond one a tile
-        for (const int i : cut) {
-            // As many parts as it has pieces: so many blocks were at work on it, and are free at about the same time.
-            const int rows = tiles_[i].rows;
-            int parts = std::min({now.partials[i], rows, spare + 1});
-            const int each = divide_up(rows, parts);
-            parts = divide_up(rows, each);
-            spare -= parts - 1;
-            for (int part = 0; part < parts; ++part) {
-                const int block = free.take();
-                reduce(p, now, {i, block, part * each, std::min(rows, (part + 1) * each)});
-                if (++reduced[block] < reductions_) free.give(block, now.free[block]);
-            }
-        }
-        p.time = *std::max_element(now.free.begin(), now.free.end());
+        std::stable_sort(now.cut.begin(), now.cut.end(), [&](int a, int b) { return now.ready[a] < now.ready[b]; });
+        least_first free(now.cut.empty() ? std::vector<double>() : now.free);
+        int before = -1;  // at work on the last part
+        reduce(p, now, [&](int, int) {
+            if (before >= 0 && reduced[before] < reductions_a_block) free.give(before, now.free[before]);
+            before = free.take().second;
+            ++reduced[before];
+            return before;
+        });
     }
 
     // By the block that stores the last partial; what that delays of its later pieces is left out of the estimate.
     void reduce_by_last(partition& p) const {
         const timing now = attend(p);
         p.time = *std::max_element(now.free.begin(), now.free.end());
-        for (int i = 0; i < int(tiles_.size()); ++i) {
-            if (now.partials[i] > 0)
-                p.time =
-                    std::max(p.time, now.ready[i] + costs_.hand_over + costs_.reduce(now.partials[i], tiles_[i].rows));
-        }
+        for (const int i : now.cut)
+            p.time = std::max(p.time, now.ready[i] + costs_.hand_over + costs_.reduce(p.partials[i], tiles_[i].rows));
     }
 
     shape shape_;
     costs costs_;
-    int attends_, reductions_;  // instructions a block
+    int attends_;  // of a block
     std::vector<tile> tiles_;
 };
 
 void write(const shape& s, const std::vector<tile>& tiles, const partition& p, bool last, std::int32_t* buffer) {
-    std::vector<int> partials(tiles.size(), 0), first_slot(tiles.size(), -1), counter(tiles.size(), -1);
-    for (const piece& one : p.pieces) partials[one.tile] += !one.whole;
+    std::vector<int> first_slot(tiles.size(), -1), counter(tiles.size(), -1);
     int slots = 0, counters = 0;
     for (std::size_t i = 0; i < tiles.size(); ++i) {
-        if (partials[i] == 0) continue;
+        if (p.partials[i] == 0) continue;
         first_slot[i] = slots;
         counter[i] = counters++;
-        slots += partials[i];
+        slots += p.partials[i];
     }
     std::vector<int> used(s.blocks, 0), stored(tiles.size(), 0);
     const auto next = [&](int block, int opcode, const tile& t) {
@@ -367,7 +337,7 @@ void write(const shape& s, const std::vector<tile>& tiles, const partition& p, b
         to[field::counter] = counter[one.tile];
         if (one.whole || !last) continue;
         to[field::first_slot] = first_slot[one.tile];
-        to[field::slots] = partials[one.tile];
+        to[field::slots] = p.partials[one.tile];
         to[field::last_reduces] = 1;
         to[field::end_row] = t.rows;
     }
@@ -376,7 +346,7 @@ void write(const shape& s, const std::vector<tile>& tiles, const partition& p, b
         to[field::slot] = -1;
         to[field::counter] = counter[one.tile];
         to[field::first_slot] = first_slot[one.tile];
-        to[field::slots] = partials[one.tile];
+        to[field::slots] = p.partials[one.tile];
         to[field::first_row] = one.first_row;
         to[field::end_row] = one.end_row;
         to[field::length] = tiles[one.tile].length;
@@ -387,28 +357,21 @@ void write(const shape& s, const std::vector<tile>& tiles, const partition& p, b
 
 }  // namespace
 
-double make(const shape& s, schedule kind, const costs& costs, std::span<const std::int32_t> lengths,
-            std::int32_t* buffer) {
-    std::memset(buffer, 0, s.ints() * sizeof(std::int32_t));
+int gqa_most_tile_rows() { return gqa_most_rows_per_tile; }
+
+double make(schedule kind, const costs& costs, std::span<const std::int32_t> lengths, std::span<std::int32_t> buffer) {
+    const shape s = shape_of(buffer.data(), std::int64_t(buffer.size()));
+    if (std::int64_t(lengths.size()) != s.batch || *std::min_element(lengths.begin(), lengths.end()) < 0)
+        throw std::invalid_argument("lengths: needs " + std::to_string(s.batch) + " of them, of at least 0");
+    if (s.capacity < usual_capacity(s.tiles(), s.blocks) || s.counters < s.blocks || s.slots < 2 * s.blocks)
+        throw std::invalid_argument("plan: has no room for every batch of " + std::to_string(s.tiles()) + " tiles");
+    std::fill(buffer.begin() + header_ints, buffer.end(), 0);
     const std::uint64_t lengths_digest = digest(lengths);
-    const std::int32_t head[] = {version,
-                                 s.blocks,
-                                 s.capacity,
-                                 s.counters,
-                                 s.slots,
-                                 s.rows_per_tile,
-                                 s.key_step,
-                                 s.batch,
-                                 s.kv_heads,
-                                 s.row_tiles,
-                                 s.new_tokens,
-                                 s.heads,
-                                 std::int32_t(lengths_digest),
-                                 std::int32_t(lengths_digest >> 32)};
-    std::copy(std::begin(head), std::end(head), buffer);
+    buffer[header::digest_low] = std::int32_t(lengths_digest);
+    buffer[header::digest_high] = std::int32_t(lengths_digest >> 32);
     const planner plan(s, costs, lengths);
     const partition chosen = kind == schedule::static_pieces ? plan.static_pieces() : plan.best(kind);
-    write(s, plan.tiles(), chosen, kind == schedule::last, buffer);
+    write(s, plan.tiles(), chosen, kind == schedule::last, buffer.data());
     return chosen.time;
 }
 
