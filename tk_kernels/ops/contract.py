@@ -86,7 +86,10 @@ class Layout:
         old = {place: one for place, one in enumerate(self.sizes) if one not in self.new}
         targets = [f"{name}_{place}" if place in old else part for place, part in enumerate(parts)]
         sizes = [f"*{name}.shape" if ANY in self.new else one for one in self.new]
-        most = [f"max({', '.join(sizes)}, 0)", *[f"_prod({name}.shape[:-1])"] * (ANY in self.new)]
+        most = [
+            f"max({sizes[0]})" if ANY in self.new else " | ".join(sizes),
+            *[f"_prod({name}.shape[:-1])"] * (ANY in self.new),
+        ]
         return [f"{', '.join(targets)}, = {name}.shape"], [
             *(f"{name}_{place} == {one}" for place, one in old.items()),
             f"0 not in ({', '.join(sizes)},)",
@@ -108,8 +111,13 @@ class Operand:
     def quick(self, first: str) -> list[str]:
         """Python that sets `right` to whether the operand is; `first` is the operand whose device is that of all."""
         name = self.name
-        tests = [f"{name}.dtype {f'is {self.dtypes}' if isinstance(self.dtypes, str) else f'in _dtypes[{name!r}]'}"]
-        tests += [f"{name}.device == {first}.device"] * (name != first)
+        dtypes = (
+            [self.dtypes]
+            if isinstance(self.dtypes, str)
+            else [f"_{one}" for one in DTYPES if DTYPES[one] in self.dtypes]
+        )
+        tests = [f"({' or '.join(f'{name}.dtype is {one}' for one in dtypes)})"]
+        tests += [f"{name}.device == _device"] * (name != first)
         tests += [f"{name}.stride({self.stride}) == 1"] * (self.stride is not None)
         lines = []
         for number, one in enumerate(self.layouts):
@@ -228,9 +236,9 @@ def checked(
 def _generated(body: Callable[..., Any], contract: Contract) -> Callable[..., Any]:
     """A function with the body's arguments: a quick check of the operands, then the body."""
     arguments = contract.signature.parameters.values()
-    marks = {one.VAR_KEYWORD: "**" for one in arguments}
     head = [
-        f"{marks.get(one.kind, '')}{one.name}{'' if one.default is one.empty else f'=_of[{one.name!r}]'}"
+        f"{'**' if one.kind is one.VAR_KEYWORD else ''}{one.name}"
+        f"{'' if one.default is one.empty else f'=_of[{one.name!r}]'}"
         for one in arguments
     ]
     keywords = [number for number, one in enumerate(arguments) if one.kind is one.KEYWORD_ONLY]
@@ -248,10 +256,11 @@ def _generated(body: Callable[..., Any], contract: Contract) -> Callable[..., An
     first = contract.operands[0].name
     lines = [line for one in contract.operands for line in one.quick(first)]
     text = [
-        "def make(_body, _refuse, _of, _dtypes, _largest, _Fake, _prod):",
+        f"def make(_body, _refuse, _of, _largest, _Fake, _prod, {', '.join(f'_{one}' for one in DTYPES)}):",
         f"    def {body.__name__}({', '.join(head)}):",
         "        right = True",
         "        try:",
+        f"            _device = {first}.device",
         *("            " + line for line in lines),
         "        except (AttributeError, TypeError, ValueError):",
         "            right = False",
@@ -263,9 +272,8 @@ def _generated(body: Callable[..., Any], contract: Contract) -> Callable[..., An
     scope: dict[str, Any] = {}
     exec(compile("\n".join(text), f"<operands of {body.__name__}>", "exec"), body.__globals__, scope)
     defaults = {one.name: one.default for one in arguments}
-    dtypes = {one.name: one.dtypes for one in contract.operands}
     made: Callable[..., Any] = scope["make"](
-        body, contract.refuse, defaults, dtypes, contract.largest, FakeTensor, math.prod
+        body, contract.refuse, defaults, contract.largest, FakeTensor, math.prod, *DTYPES.values()
     )
     return made
 

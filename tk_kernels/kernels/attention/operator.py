@@ -21,7 +21,6 @@ from .options import AUTOMATIC, PATHS, AttentionOptions, encode_given
 __all__ = ["attention"]
 
 HEAD_DIMS = (64, 128)
-OPERANDS = {"q": "B Hq N D bf16 dense", "k": "B Hkv Nkv D bf16 dense", "v": "B Hkv Nkv D bf16 dense"}
 WHERE = ("D in HEAD_DIMS", "Hq % Hkv == 0")
 LARGEST_SCALE = torch.finfo(torch.float32).max * math.log(2)  # the kernel multiplies it with log2(e)
 
@@ -51,7 +50,9 @@ def _backward(ctx: Any, dout: Tensor | None, _: Tensor | None) -> tuple[Tensor |
 @operator(
     Form("attention", more="return_lse", backward=_backward, setup_context=_save_for_backward),
     options=encode_given,
-    **OPERANDS,
+    q="B Hq N D bf16 dense",
+    k="B Hkv Nkv D bf16 dense",
+    v="B Hkv Nkv D bf16 dense",
     where=WHERE,
 )
 def attention(
@@ -133,7 +134,15 @@ def attention(
     return (out, lse) if return_lse else out
 
 
-@checked(*WHERE, **OPERANDS, out="B Hq N D bf16", dout="B Hq N D bf16", lse="B Hq N fp32")
+@checked(
+    *WHERE,
+    q="B Hq N D bf16 dense",
+    k="B Hkv Nkv D bf16 dense",
+    v="B Hkv Nkv D bf16 dense",
+    out="B Hq N D bf16",
+    dout="B Hq N D bf16",
+    lse="B Hq N fp32",
+)
 def _run_backward(
     dout: Tensor,
     q: Tensor,

@@ -16,6 +16,7 @@ from ...ops.options import integer
 
 __all__ = ["dropout_add_layernorm"]
 
+LARGEST_DIM, DIM_STEP = 8192, 64
 _WORD = 2**64
 
 
@@ -35,7 +36,7 @@ def _with_seed(keywords: dict[str, Any]) -> None:
     residual="... D bf16",
     weight="D bf16|fp32",
     bias="D weight.dtype",
-    where=("D % 64 == 0", "D <= 8192"),
+    where=("D % DIM_STEP == 0", "D <= LARGEST_DIM"),
 )
 def dropout_add_layernorm(
     x: Tensor,
