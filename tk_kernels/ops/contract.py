@@ -19,6 +19,7 @@ import ast
 import functools
 import inspect
 import math
+import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -188,18 +189,26 @@ class Contract:
             layout, found = next(bound, (None, known))
             if layout is None:
                 sizes = {one for each in operand.layouts for one in each.sizes}
-                whose = [f"{one} as {owner} has" for one, owner in owners.items() if one in sizes]
+                whose = [
+                    f"{', '.join(one for one in owners if owners[one] == owner and one in sizes)} as {owner} has"
+                    for owner in dict.fromkeys(owner for one, owner in owners.items() if one in sizes)
+                ]
                 shapes = " or ".join(one.text(known) for one in operand.layouts)
                 raise ValueError(f"{name}: got shape {got}, needs {', '.join([shapes, *whose])}")
-            owners.update(dict.fromkeys(found.keys() - known.keys(), name))
+            owners.update(dict.fromkeys(layout.new, name))
             known = found
             if operand.stride is not None and tensor.stride(operand.stride) != 1:
-                which = "the last dimension" if operand.stride == -1 else "its columns, which have to be contiguous"
+                which = (
+                    "the last dimension"
+                    if operand.stride == -1
+                    else "its columns, which are contiguous in the transpose w.t() of a contiguous w"
+                )
                 raise ValueError(f"{name}: got stride {tensor.stride(operand.stride)} along {which}, needs 1")
             scope = {**arguments, **known}
             for text, words in layout.where:
                 if not eval(text, self.scope, scope):
-                    values = [f"{one} = {scope[one]}" for one in sorted(_names(text) & scope.keys())]
+                    all_names = self.scope | scope
+                    values = [f"{one} = {all_names[one]}" for one in sorted(_names(text) & all_names.keys())]
                     needs = words.format_map(scope) if words else f"{text}; here {', '.join(values)}"
                     raise ValueError(f"{name}: got shape {got}, needs {needs}")
         raise AssertionError(f"nothing is wrong with {arguments}, which is a bug in tk_kernels")
@@ -228,6 +237,8 @@ def checked(
         contract = Contract(body, operands, where, largest)
         function = _generated(body, contract)
         functools.update_wrapper(function, body).__dict__["contract"] = contract
+        told = textwrap.indent(textwrap.fill(f"Operands: {contract.sentence()}.", 116, break_on_hyphens=False), " " * 4)
+        function.__doc__ = f"{(body.__doc__ or '').rstrip()}\n\n{told}\n    "
         return function
 
     return decorate
