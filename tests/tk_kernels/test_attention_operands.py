@@ -12,7 +12,6 @@ from refusals import assert_refused
 from torch import Tensor
 
 import tk_kernels as tk
-from tk_kernels import toolchain
 from tk_kernels.ops import operands as tk_operands
 
 
@@ -85,7 +84,6 @@ def test_infinities_and_nans_stay_in_their_head(device: str) -> None:
 def mistakes(device: str) -> dict[str, tuple[Callable[[], object], str]]:
     """A wrong call each, and the words that say so."""
     q, k, v, _ = operands((2, 4, 2, 16, 24), 64, device)
-    wide = heads(2, 2, 24, 128, device)
     return {
         "scale nan": (lambda: tk.attention(q, k, v, scale=math.nan), "scale: got nan, needs a finite number"),
         "scale inf": (lambda: tk.attention(q, k, v, scale=math.inf), "scale: got inf, needs a finite number"),
@@ -133,20 +131,6 @@ def mistakes(device: str) -> dict[str, tuple[Callable[[], object], str]]:
 def test_mistakes_are_value_errors_that_name_the_argument(device: str, gradient: bool) -> None:
     with torch.enable_grad() if gradient else torch.inference_mode():
         assert_refused(mistakes(device))
-
-
-def test_exported_function_names_the_dtype_by_its_numbers() -> None:
-    forward = toolchain.load("attention", "cpu").attention_forward
-    q, k, v, out = operands((1, 1, 1, 8, 8), 64, "cpu")
-    for other, words in ((k.float(), "code 2 and 32 bits x 1"), (k.to(torch.complex64), "code 5 and 64 bits x 1")):
-        with pytest.raises(ValueError, match=f"k: got elements of DLPack {words}, needs bfloat16"):
-            forward(q, other, v, out, torch.empty(1, 1, 8), False, 0.1, -1, -1, -1)
-
-
-def test_operands_on_other_devices_are_refused(device: str) -> None:
-    q, k, v, _ = operands((1, 1, 1, 8, 8), 64, device)
-    with pytest.raises(ValueError, match="v: is on meta, needs to be on"):
-        tk.attention(q, k, v.to("meta"))
 
 
 @pytest.mark.gpu

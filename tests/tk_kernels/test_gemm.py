@@ -14,7 +14,6 @@ from refusals import assert_refused
 from torch import Tensor
 
 import tk_kernels as tk
-from tk_kernels import toolchain
 from tk_kernels.ops import operands as tk_operands
 
 EXAMPLES: dict[str, Example] = {
@@ -357,20 +356,6 @@ def mistakes(device: str) -> dict[str, tuple[Callable[[], object], str]]:
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of PyTorch, about its rarer dtypes and layouts
 def test_mistakes_are_value_errors_that_name_the_argument(device: str) -> None:
     assert_refused(mistakes(device))
-
-
-def test_exported_function_names_the_dtype_by_its_numbers() -> None:
-    gemm = toolchain.load("gemm", "cpu").gemm
-    a, b = matrix(16, 24, "cpu"), matrix(24, 32, "cpu")
-    for other, words in ((a.float(), "code 2 and 32 bits x 1"), (a.to(torch.complex64), "code 5 and 64 bits x 1")):
-        with pytest.raises(ValueError, match=f"a: got elements of DLPack {words}, needs bfloat16"):
-            gemm(other, b, a.new_empty(16, 32), 0, 0, -1, -1, 0, 0, 0, 0, 0, 0)
-
-
-def test_operands_on_other_devices_are_refused(device: str) -> None:
-    a = matrix(16, 24, device)
-    with pytest.raises(ValueError, match="b: is on meta, needs to be on"):
-        tk.gemm(a, torch.empty(24, 8, dtype=torch.bfloat16, device="meta"))
 
 
 @pytest.mark.gpu

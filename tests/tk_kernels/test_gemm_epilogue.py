@@ -166,7 +166,7 @@ def mistakes() -> dict[str, tuple[Callable[[], object], str]]:
     return {
         "activation": (lambda: f(a, b, activation="relu"), "activation: got 'relu', needs None, 'gelu' or 'gelu_tanh'"),
         "gate type": (lambda: f(a, b, gate="g"), "gate: got a str, needs a torch.Tensor"),
-        "gate": (lambda: f(a, b, gate=normal(40)), r"gate: got shape \(40,\), needs \(48,\), or \(batches, 48\)"),
+        "gate": (lambda: f(a, b, gate=normal(40)), r"gate: got shape \(40,\), needs \(48,\) or \(batches, 48\)"),
         "gate batches": (lambda: f(a, b, gate=normal(5, 48)), r"gate: got shape \(5, 48\).* multiple of 16 rows"),
         "out": (lambda: f(a, b, bias=normal(48), out=normal(40, 48)), "out: cannot be given with an epilogue"),
         "tile": (lambda: f(a, b, bias=normal(48), tile="128x64"), "no kernel is built with these options together"),

@@ -229,7 +229,6 @@ def test_any_schedule(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def mistakes(device: str) -> dict[str, tuple[Callable[[], object], str]]:
     """A wrong call each, and the words that say so."""
     q, k, v = operands(2, 2, 4, 16, 64, 64, device)
-    g, s = torch.zeros(2, 4, 16, device=device), torch.zeros(2, 4, 64, 64, device=device)
     f: Any = tk.linear_attention
     return {
         "scale nan": (lambda: f(q, k, v, scale=math.nan), "scale: got nan, needs a finite number"),

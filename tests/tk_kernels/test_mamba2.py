@@ -208,22 +208,15 @@ def test_any_schedule(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
         check(inputs, segments=1 + seed)
 
 
-def mistakes(device: str) -> dict[str, tuple[dict[str, Any], str]]:
-    """What is changed in a right call, and the words that say what is wrong."""
-    batch, N, H = 2, 16, 4
-    x, g = normal(batch, N, H, 64, device=device), normal(batch, N, 2, 64, device=device)
-    numbers = torch.ones(H, device=device)
-    return {
-        "chunk": ({"chunk_size": 0}, "chunk_size: got 0, needs an integer from 1 to"),
-        "flag": ({"dt_softplus": "x"}, "dt_softplus: got 'x', needs True or False"),
-        "segments": ({"segments": 0}, "segments: got 0, needs an integer from 1 to"),
-    }
-
-
 def test_mistakes_are_value_errors_that_name_the_argument(device: str) -> None:
     right = layer(2, 16, 4, 2, 64, device)
+    mistakes = {
+        "chunk_size": (0, "chunk_size: got 0, needs an integer from 1 to"),
+        "dt_softplus": ("x", "dt_softplus: got 'x', needs True or False"),
+        "segments": (0, "segments: got 0, needs an integer from 1 to"),
+    }
     assert_refused(
-        {name: (partial(tk.mamba2, **(right | change)), words) for name, (change, words) in mistakes(device).items()}
+        {name: (partial(tk.mamba2, **right, **{name: one}), words) for name, (one, words) in mistakes.items()}
     )
 
 
