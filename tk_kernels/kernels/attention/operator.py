@@ -21,7 +21,6 @@ from .options import AUTOMATIC, PATHS, AttentionOptions, encode_given
 __all__ = ["attention"]
 
 HEAD_DIMS = (64, 128)
-WHERE = ("D in HEAD_DIMS", "Hq % Hkv == 0")
 LARGEST_SCALE = torch.finfo(torch.float32).max * math.log(2)  # the kernel multiplies it with log2(e)
 
 
@@ -53,7 +52,7 @@ def _backward(ctx: Any, dout: Tensor | None, _: Tensor | None) -> tuple[Tensor |
     q="B Hq N D bf16 dense",
     k="B Hkv Nkv D bf16 dense",
     v="B Hkv Nkv D bf16 dense",
-    where=WHERE,
+    where=("D in HEAD_DIMS", "Hq % Hkv == 0"),
 )
 def attention(
     q: Tensor,
@@ -135,7 +134,8 @@ def attention(
 
 
 @checked(
-    *WHERE,
+    "D in HEAD_DIMS",
+    "Hq % Hkv == 0",
     q="B Hq N D bf16 dense",
     k="B Hkv Nkv D bf16 dense",
     v="B Hkv Nkv D bf16 dense",
