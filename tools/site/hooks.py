@@ -41,7 +41,7 @@ def on_post_build(config: Any) -> None:
 
 def operators() -> dict[str, str]:
     """Every name that the modules of the kernels' folders give to users, with its table: read, not imported."""
-    found = {}
+    found: dict[str, str] = {}
     for path in sorted((ROOT / "tk_kernels" / "kernels").glob("*/*.py")):
         body = ast.parse(path.read_text()).body
         tables = {one.name: operands(one) for one in body if isinstance(one, ast.FunctionDef)}
@@ -60,9 +60,8 @@ def operands(function: ast.FunctionDef) -> str:
     rows = [
         (str(name), one.value) for name, one in said.items() if isinstance(one, ast.Constant) and type(one.value) is str
     ]
-    for one in getattr(said.get("where"), "elts", []):
-        condition = one.elts[0] if isinstance(one, ast.Tuple) else one
-        rows.append(("where", condition.value))
+    conditions = ast.literal_eval(said["where"]) if "where" in said else ()
+    rows += [("where", one if isinstance(one, str) else one[0]) for one in conditions]
     lines = [f"| `{name}` | `{text}` |" for name, text in rows]
     return "\n".join(["", "", "| operand | sizes and dtype |", "|---|---|", *lines]) if rows else ""
 

@@ -33,9 +33,6 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return grad_a, grad_b, None
 
 
-GATE = "{M} rows of a in as many batches, of a multiple of 16 rows each where they are several"
-
-
 def _refuse_out(_: str) -> Exception:
     return ValueError("out: cannot be given while gradients are recorded; leave it out or use torch.no_grad()")
 
@@ -61,7 +58,12 @@ def _refuse_out(_: str) -> Exception:
     bias="N bf16",
     gate="N or batches N bf16",
     residual="M N bf16",
-    where=(("M % batches == 0 and (batches == 1 or M // batches % 16 == 0)", GATE),),
+    where=(
+        (
+            "M % batches == 0 and (batches == 1 or M // batches % 16 == 0)",
+            "one row, or the {M} rows of a in as many batches of a multiple of 16 rows",
+        ),
+    ),
     largest=LARGEST_SIZE,
 )
 def gemm(
