@@ -40,6 +40,10 @@ def test_every_operator_has_its_place() -> None:
     assert [one for one in named if ".kernels." in one and not one.endswith("Options")] == [
         f"{operator.__module__}.{name}" for name, operator in tk.ops.OPERATORS.items()
     ]
+    for operator in (tk.attention, tk.gemm, tk.fft_conv_filter):
+        for one in operator.contract.operands:  # type: ignore[attr-defined]
+            assert f"\n| `{one.name}` | `" in page
+    assert "\n| `where` | `Hq % Hkv == 0` |\n" in page
 
 
 HEADER = """

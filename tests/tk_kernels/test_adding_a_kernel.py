@@ -19,7 +19,7 @@ PLACES = (
     "configs/workload/scale.yaml",
     "tests/tk_kernels/test_scale.py",
 )
-OF_EVERY_OPERATOR = ("test_dense_rows.py", "test_freed_memory.py", "test_unusual_tensors.py")
+OF_EVERY_OPERATOR = ("test_contract.py", "test_dense_rows.py", "test_freed_memory.py", "test_unusual_tensors.py")
 
 
 def files() -> dict[str, str]:

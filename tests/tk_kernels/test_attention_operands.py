@@ -12,7 +12,6 @@ from refusals import assert_refused
 from torch import Tensor
 
 import tk_kernels as tk
-from tk_kernels import toolchain
 from tk_kernels.ops import operands as tk_operands
 
 
@@ -85,63 +84,7 @@ def test_infinities_and_nans_stay_in_their_head(device: str) -> None:
 def mistakes(device: str) -> dict[str, tuple[Callable[[], object], str]]:
     """A wrong call each, and the words that say so."""
     q, k, v, _ = operands((2, 4, 2, 16, 24), 64, device)
-    wide = heads(2, 2, 24, 128, device)
     return {
-        "no tensor": (lambda: tk.attention(q, k, 1.0), "v: got a float, needs a torch.Tensor"),  # type: ignore[arg-type]
-        "dtype q": (lambda: tk.attention(q.float(), k, v), "q: got dtype float32, needs bfloat16"),
-        "dtype k": (lambda: tk.attention(q, k.half(), v), "k: got dtype float16, needs bfloat16"),
-        "dtype v": (lambda: tk.attention(q, k, v.double()), "v: got dtype float64, needs bfloat16"),
-        "complex32 q": (lambda: tk.attention(q.to(torch.complex32), k, v), "q: got dtype complex32, needs bfloat16"),
-        "complex64 k": (lambda: tk.attention(q, k.to(torch.complex64), v), "k: got dtype complex64, needs bfloat16"),
-        "complex128 v": (lambda: tk.attention(q, k, v.to(torch.complex128)), "v: got dtype complex128, needs bfloat16"),
-        "complex operator": (lambda: torch.ops.tk_kernels.attention(q.cfloat(), k, v), "q: got dtype complex64"),
-        "quantized q": (lambda: tk.attention(q.new_empty(q.shape, dtype=torch.quint8), k, v), "q: got dtype quint8"),
-        "bool q": (lambda: tk.attention(q > 0, k, v, scale=-1.0), "q: got dtype bool, needs bfloat16"),
-        "sparse q": (lambda: tk.attention(q.to_sparse(), k, v), "q: got layout sparse_coo, needs a dense tensor"),
-        "sparse and gradient": (lambda: tk.attention(q, k, v.to_sparse().requires_grad_()), "v: got layout sparse_coo"),
-        "nested k": (
-            lambda: tk.attention(q, torch.nested.as_nested_tensor([*k]), v),
-            "k: got layout nested, needs a dense tensor",
-        ),
-        "rank q": (lambda: tk.attention(q[0], k, v), "q: got rank 3, needs rank 4"),
-        "rank k": (lambda: tk.attention(q, k[0], v), "k: got rank 3, needs rank 4"),
-        "head dim": (lambda: tk.attention(q[..., :32], k, v), "q: got head dim 32, supported are 64 and 128"),
-        "head dim 96": (
-            lambda: tk.attention(*(heads(1, 1, 8, 96, device) for _ in range(3))),
-            "q: got head dim 96, supported are 64 and 128",
-        ),
-        "head dim k": (lambda: tk.attention(q, wide, v), "k: got head dim 128, needs 64 as q has"),
-        "head dim v": (
-            lambda: tk.attention(q, k, wide),
-            r"v: got shape \(2, 2, 24, 128\), needs \(2, 2, 24, 64\), that of k",
-        ),
-        "batch": (lambda: tk.attention(q, k[:1], v[:1]), "k: got batch 1, needs 2 as q has"),
-        "batch v": (
-            lambda: tk.attention(q, k, v[:1]),
-            r"v: got shape \(1, 2, 24, 64\), needs \(2, 2, 24, 64\), that of k",
-        ),
-        "length v": (
-            lambda: tk.attention(q, k, v[:, :, :8]),
-            r"v: got shape \(2, 2, 8, 64\), needs \(2, 2, 24, 64\), that of k",
-        ),
-        "heads v": (
-            lambda: tk.attention(q, k, v[:, :1]),
-            r"v: got shape \(2, 1, 24, 64\), needs \(2, 2, 24, 64\), that of k",
-        ),
-        "group": (lambda: tk.attention(q[:, :3], k, v), "k: got 2 heads, needs a divisor of the 3 heads of q"),
-        "more key heads": (lambda: tk.attention(k, q, q), "k: got 4 heads, needs a divisor of the 2 heads of q"),
-        "empty batch": (lambda: tk.attention(q[:0], k[:0], v[:0]), r"q: got shape \(0, 4, 16, 64\), needs every size"),
-        "no query": (lambda: tk.attention(q[:, :, :0], k, v), r"q: got shape \(2, 4, 0, 64\), needs every size"),
-        "no key": (lambda: tk.attention(q, k[:, :, :0], v[:, :, :0]), r"k: got shape \(2, 2, 0, 64\), needs every"),
-        "no head": (lambda: tk.attention(q, k[:, :0], v[:, :0]), r"k: got shape \(2, 0, 24, 64\), needs every size"),
-        "last dimension q": (
-            lambda: tk.attention(heads(2, 4, 16, 128, device)[..., ::2], k, v),
-            "q: got stride 2 along the last dimension, needs 1",
-        ),
-        "last dimension v": (
-            lambda: tk.attention(q, k, heads(2, 2, 64, 24, device).mT),
-            "v: got stride 24 along the last dimension, needs 1",
-        ),
         "scale nan": (lambda: tk.attention(q, k, v, scale=math.nan), "scale: got nan, needs a finite number"),
         "scale inf": (lambda: tk.attention(q, k, v, scale=math.inf), "scale: got inf, needs a finite number"),
         "scale of another age": (
@@ -188,20 +131,6 @@ def mistakes(device: str) -> dict[str, tuple[Callable[[], object], str]]:
 def test_mistakes_are_value_errors_that_name_the_argument(device: str, gradient: bool) -> None:
     with torch.enable_grad() if gradient else torch.inference_mode():
         assert_refused(mistakes(device))
-
-
-def test_exported_function_names_the_dtype_by_its_numbers() -> None:
-    forward = toolchain.load("attention", "cpu").attention_forward
-    q, k, v, out = operands((1, 1, 1, 8, 8), 64, "cpu")
-    for other, words in ((k.float(), "code 2 and 32 bits x 1"), (k.to(torch.complex64), "code 5 and 64 bits x 1")):
-        with pytest.raises(ValueError, match=f"k: got elements of DLPack {words}, needs bfloat16"):
-            forward(q, other, v, out, torch.empty(1, 1, 8), False, 0.1, -1, -1, -1)
-
-
-def test_operands_on_other_devices_are_refused(device: str) -> None:
-    q, k, v, _ = operands((1, 1, 1, 8, 8), 64, device)
-    with pytest.raises(ValueError, match="v: is on meta, needs to be on"):
-        tk.attention(q, k, v.to("meta"))
 
 
 @pytest.mark.gpu

@@ -228,35 +228,6 @@ def test_what_the_kernel_cannot_read_in_place_is_copied_and_told(
     assert all(name in caplog.text for name in ("q (1, 2, 70, 128)", "q_map", "k_map", "alpha", "beta"))
 
 
-WRONG: list[tuple[int, Any, str]] = [
-    (0, lambda x: x.float(), "q: got dtype float32, needs bfloat16"),
-    (0, lambda x: x[0], "q: got rank 3, needs rank 4"),
-    (0, lambda x: x[..., :64], "q: got head dim 64, supported is 128"),
-    (0, lambda x: x[:, :, :0], r"q: got shape \(1, 2, 0, 128\), needs every size from 1"),
-    (0, lambda x: x.tolist(), "q: got a list, needs a torch.Tensor"),
-    (1, lambda x: x[:, :, :69], r"k: got shape \(1, 2, 69, 128\), needs \(1, 2, 70, 128\), that of q"),
-    (1, lambda x: x.half(), "k: got dtype float16, needs bfloat16"),
-    (2, lambda x: x[:, :1], r"v: got shape \(1, 1, 70, 128\), needs \(1, 2, 70, 128\), that of q"),
-    (2, lambda x: x.to("meta"), "v: is on meta, needs to be on"),
-    (3, lambda x: x[:1], r"q_map: got shape \(1, 128, 64\), needs \(2, 128, 64\), a map of each head"),
-    (3, lambda x: x.mT, r"q_map: got shape \(2, 64, 128\), needs \(2, 128, 64\)"),
-    (4, lambda x: x.float(), "k_map: got dtype float32, needs bfloat16"),
-    (4, lambda x: x[0], "k_map: got rank 2, needs rank 3"),
-    (5, lambda x: x.bfloat16(), "alpha: got dtype bfloat16, needs float32"),
-    (5, lambda x: x[:1], r"alpha: got shape \(1,\), needs \(2,\), a number for each head"),
-    (6, lambda x: x[:, None], "beta: got rank 2, needs rank 1"),
-    (6, lambda x: x.to_sparse(), "beta: got layout sparse_coo, needs a dense tensor"),
-]
-
-
-@pytest.mark.parametrize(("which", "spoil", "words"), WRONG)
-def test_wrong_arguments_are_named(device: str, which: int, spoil: Any, words: str) -> None:
-    inputs: list[Any] = operands(1, 2, 70, device)
-    inputs[which] = spoil(inputs[which])
-    with pytest.raises(ValueError, match=words):
-        tk.hedgehog(*inputs)
-
-
 @pytest.mark.parametrize("segments", [0, 65, -1, 2.0, True])
 def test_wrong_segments_are_named(device: str, segments: Any) -> None:
     with pytest.raises(ValueError, match=f"segments: got {segments}, needs an integer from 1 to 64"):

@@ -1,11 +1,11 @@
-"""Operands of a kernel: checked before a launch, and copied where the kernel cannot read them in place.
+"""Operands of a kernel: copied where the kernel cannot read them in place.
 
 What a kernel reads in place has a dense last dimension, other strides that are positive multiples of 16 bytes, and a
 base that is one too. One rule says what becomes of the rest:
 
-- a dtype, layout, device, rank or shape that is wrong is a ValueError that names the argument;
+- a dtype, layout, device, rank or shape that is wrong is a ValueError that names the argument (see `contract`);
 - so is, for q, k and v of every attention (x, B and C of `mamba2`), a last dimension that is not dense. There it is a
-  transpose by mistake (`require_dense_rows`);
+  transpose by mistake (`dense` in the declaration);
 - everything else goes through a copy, which is logged once a kernel. That is other strides and bases of those tensors,
   any of the other tensors', a transposed matrix, the channels-last sequences of `fft_conv`.
 """
@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .contract import require_strided
 from .library import compiled
 
 _log = logging.getLogger("tk_kernels")
@@ -108,23 +109,7 @@ def require_tensor(
         raise ValueError(f"{name}: is on {tensor.device}, needs to be on {device} as {like_name} is")
 
 
-def require_strided(name: str, tensor: Any) -> None:
-    """Raises ValueError for what is no tensor, and for one that is sparse or nested."""
-    if not isinstance(tensor, Tensor):
-        raise ValueError(f"{name}: got a {type(tensor).__name__}, needs a torch.Tensor")
-    if tensor.layout != torch.strided or tensor.is_nested:
-        layout = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.").removeprefix("_")
-        raise ValueError(f"{name}: got layout {layout}, needs a dense tensor (strided)")
-
-
 def require_shape(name: str, tensor: Tensor, wanted: tuple[int, ...], why: str) -> None:
     """Raises ValueError where a shape is another one."""
     if tuple(tensor.shape) != tuple(wanted):
         raise ValueError(f"{name}: got shape {tuple(tensor.shape)}, needs {tuple(wanted)}, {why}")
-
-
-def require_dense_rows(**operands: Tensor) -> None:
-    """The attentions' rule for their operands' last dimension (see above). Raises ValueError."""
-    for name, operand in operands.items():
-        if operand.stride(-1) != 1:
-            raise ValueError(f"{name}: got stride {operand.stride(-1)} along the last dimension, needs 1")

@@ -11,8 +11,8 @@ from typing import Any, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 import torch
 from torch import Tensor
 
+from .contract import LARGEST, Condition, checked, require_strided
 from .library import is_plain_eager, refuse_unusable
-from .operands import require_strided
 from .operator_form import Form, Parts, registered
 from .options import flag
 
@@ -40,14 +40,26 @@ def operator(
     options: Callable[[Any], list[int] | None] | None = None,
     parts: Parts | None = None,
     fill: Callable[[dict[str, Any]], None] | None = None,
+    where: tuple[str | Condition, ...] = (),
+    largest: int = LARGEST,
+    **operands: str,
 ) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]: ...
-def operator(*given: Any, options: Any = None, parts: Parts | None = None, fill: Any = None) -> Any:
+def operator(
+    *given: Any,
+    options: Any = None,
+    parts: Parts | None = None,
+    fill: Any = None,
+    where: tuple[str | Condition, ...] = (),
+    largest: int = LARGEST,
+    **operands: str,
+) -> Any:
     """Register `body`, and return the public function: its signature states the arguments once.
 
-    `body` checks its arguments, makes the results and launches the kernel where `has_elements`; what it is to be is
-    said at `register`. Its annotations are the schema: tensors, numbers, flags and text, in its order, with its
-    defaults. Results are a Tensor, or a tuple whose last part may be a tuple; where an annotation is a union of both,
-    its tuple has more than one tensor.
+    `operands`, `where` and `largest` say what its tensors have to be (see `contract`): neither the public function nor
+    a registered operator runs `body` with others. `body` checks its other arguments, makes the results and launches the
+    kernel where `has_elements`. Its annotations are the schema: tensors, numbers, flags and text, in its order, with
+    its defaults. Results are a Tensor, or a tuple whose last part may be a tuple; where an annotation is a union of
+    both, its tuple has more than one tensor.
 
     Bare, `operator` registers it under its name, without a backward. `operator(Form(...), ...)` registers each form. A
     call is of the first form whose `where` it has. A call of none is the body's alone, to refuse.
@@ -64,7 +76,9 @@ def operator(*given: Any, options: Any = None, parts: Parts | None = None, fill:
     """
     if len(given) == 1 and not isinstance(given[0], Form):
         return _public(given[0], (Form(given[0].__name__),))
-    return lambda body: _public(body, given, options, parts, fill)
+    return lambda body: _public(
+        checked(*where, largest=largest, **operands)(body) if operands else body, given, options, parts, fill
+    )
 
 
 def carried(options: Mapping[str, Any]) -> list[int] | None:

@@ -39,20 +39,36 @@ def on_post_build(config: Any) -> None:
         shutil.copytree(REPORT, Path(config["site_dir"]) / "report", dirs_exist_ok=True)
 
 
-def operators() -> list[str]:
-    """Every name that the modules of the kernels' folders give to users, with its module: read, not imported."""
-    found = []
+def operators() -> dict[str, str]:
+    """Every name that the modules of the kernels' folders give to users, with its table: read, not imported."""
+    found: dict[str, str] = {}
     for path in sorted((ROOT / "tk_kernels" / "kernels").glob("*/*.py")):
-        for node in ast.parse(path.read_text()).body:
+        body = ast.parse(path.read_text()).body
+        tables = {one.name: operands(one) for one in body if isinstance(one, ast.FunctionDef)}
+        for node in body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
                 module = f"tk_kernels.kernels.{path.parent.name}.{path.stem}"
-                found += [f"{module}.{name}" for name in ast.literal_eval(node.value)]
+                found |= {f"{module}.{name}": tables.get(name, "") for name in ast.literal_eval(node.value)}
     return found
+
+
+def operands(function: ast.FunctionDef) -> str:
+    """A table of what a function's decorator says of its operands; empty where it says nothing."""
+    said = {
+        one.arg: one.value for call in function.decorator_list if isinstance(call, ast.Call) for one in call.keywords
+    }
+    rows = [
+        (str(name), one.value) for name, one in said.items() if isinstance(one, ast.Constant) and type(one.value) is str
+    ]
+    conditions = ast.literal_eval(said["where"]) if "where" in said else ()
+    rows += [("where", one if isinstance(one, str) else one[0]) for one in conditions]
+    lines = [f"| `{name}` | `{text}` |" for name, text in rows]
+    return "\n".join(["", "", "| operand | sizes and dtype |", "|---|---|", *lines]) if rows else ""
 
 
 def with_operators(markdown: str) -> str:
     """A page's text with a block for each operator where it has one for `tk_kernels.ops`."""
-    every = "\n\n".join(f"::: {name}" for name in operators())
+    every = "\n\n".join(f"::: {name}{table}" for name, table in operators().items())
     return re.sub(r"^::: tk_kernels\.ops$", every, markdown, flags=re.MULTILINE)
 
 

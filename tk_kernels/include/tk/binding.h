@@ -164,6 +164,12 @@ inline float* numbers(const char* name, const Optional<TensorView>& tensor, cons
     return tensor.has_value() ? numbers(name, tensor.value(), shape, why, first) : nullptr;
 }
 
+// What the operator has checked, or allocated: fp32 numbers that lie one after another, null where they are not given.
+inline float* numbers(const TensorView& tensor) { return static_cast<float*>(tensor.data_ptr()); }
+inline float* numbers(const Optional<TensorView>& tensor) {
+    return tensor.has_value() ? numbers(tensor.value()) : nullptr;
+}
+
 // Which dimensions of an operand are heads and rows: (batch, heads, rows, dim), or (batch, rows, heads, dim).
 struct dimensions {
     int heads, rows;

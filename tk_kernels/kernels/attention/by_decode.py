@@ -131,11 +131,6 @@ def _too_many_rows(heads: int, queries: int, causal: bool) -> bool:
     return max(heads, queries) > MOST_ROWS or (heads * queries > MOST_ROWS and not causal)
 
 
-def is_planned(key: Key) -> bool:
-    """Whether there is a plan: then shapes have been checked."""
-    return key in _plans or _of_shapes(key) in _captured
-
-
 def _of_shapes(key: Key) -> Key:
     """A key without its stream and thread."""
     return key[:-2]

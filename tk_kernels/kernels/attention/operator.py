@@ -8,13 +8,14 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor
 
+from ...ops.contract import checked
 from ...ops.library import has_copy_engine, has_elements, register
-from ...ops.operands import launch, like, require_dense_rows, require_shape, require_tensor
+from ...ops.operands import launch, like
 from ...ops.operator import carried, operator
 from ...ops.operator_form import Form
 from ...ops.options import require_scale
 from . import by_decode
-from .by_decode import attention_by_decode, is_planned, key_of
+from .by_decode import attention_by_decode, key_of
 from .options import AUTOMATIC, PATHS, AttentionOptions, encode_given
 
 __all__ = ["attention"]
@@ -46,7 +47,12 @@ def _backward(ctx: Any, dout: Tensor | None, _: Tensor | None) -> tuple[Tensor |
 
 
 @operator(
-    Form("attention", more="return_lse", backward=_backward, setup_context=_save_for_backward), options=encode_given
+    Form("attention", more="return_lse", backward=_backward, setup_context=_save_for_backward),
+    options=encode_given,
+    q="B Hq N D bf16 dense",
+    k="B Hkv Nkv D bf16 dense",
+    v="B Hkv Nkv D bf16 dense",
+    where=("D in HEAD_DIMS", "Hq % Hkv == 0"),
 )
 def attention(
     q: Tensor,
@@ -102,28 +108,15 @@ def attention(
     tensor; a last dimension that is not dense; or a scale that is not finite in float32.
     """
     require_scale(scale, LARGEST_SCALE)
-    # What the kernel cannot be asked: PyTorch may end the process where it cannot describe a tensor to it.
     computes = has_elements(q)
-    if (
-        not computes
-        or q.dim() != 4
-        or q.device != k.device
-        or q.device != v.device
-        or q.dtype is not torch.bfloat16
-        or k.dtype is not torch.bfloat16
-        or v.dtype is not torch.bfloat16
-    ):
-        _require_problem(q, k, v, None)
     if scale is not None and scale < 0:
         q, scale = -q, -scale  # the kernel takes the maximum of scores before it scales them
     encoded = carried(options)
     given = tuple(encoded or AUTOMATIC)
     of_kernel, path = given[:3], (*given, -1)[3]  # programs that were exported before there was a path have three
     if computes and (path == PATHS.index("decode") or (path < 0 and encoded is None and by_decode.takes(q, k, causal))):
-        key = key_of(q, k, causal)
-        if not is_planned(key):
-            _require_problem(q, k, v, scale)
-        both = attention_by_decode(key, q, k, v, causal, q.shape[3] ** -0.5 if scale is None else scale)
+        scale = q.shape[3] ** -0.5 if scale is None else scale
+        both = attention_by_decode(key_of(q, k, causal), q, k, v, causal, scale)
         return both if return_lse else both[0]
     out, lse = like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
     if not computes:
@@ -140,6 +133,16 @@ def attention(
     return (out, lse) if return_lse else out
 
 
+@checked(
+    "D in HEAD_DIMS",
+    "Hq % Hkv == 0",
+    q="B Hq N D bf16 dense",
+    k="B Hkv Nkv D bf16 dense",
+    v="B Hkv Nkv D bf16 dense",
+    out="B Hq N D bf16",
+    dout="B Hq N D bf16",
+    lse="B Hq N fp32",
+)
 def _run_backward(
     dout: Tensor,
     q: Tensor,
@@ -152,7 +155,8 @@ def _run_backward(
     deterministic: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The operator `attention_backward`: dq, dk and dv."""
-    _require_gradient(dout, q, k, v, out, lse, scale)
+    if scale is not None and not 0 <= scale <= LARGEST_SCALE:
+        raise ValueError(f"scale: got {scale}, needs a finite number in float32, not below 0 for the operator itself")
     dq, dk, dv = (like(tensor) for tensor in (q, k, v))
     if not has_elements(q):
         return dq, dk, dv
@@ -165,43 +169,6 @@ def _run_backward(
     else:
         launch("attention_warps_backward", "attention_warps_backward", operands, rest)
     return dq, dk, dv
-
-
-def _require_problem(q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> None:
-    """The checks that need no kernel: rank, dtype, layout, device, shape, scale. Raises ValueError."""
-    for name, tensor in (("q", q), ("k", k), ("v", v)):
-        require_tensor(name, tensor, 4, (torch.bfloat16,), q.device, "q")
-    B, H, _, D = q.shape
-    if D not in HEAD_DIMS:
-        raise ValueError(f"q: got head dim {D}, supported are 64 and 128")
-    if k.shape[3] != D:
-        raise ValueError(f"k: got head dim {k.shape[3]}, needs {D} as q has")
-    if k.shape[0] != B:
-        raise ValueError(f"k: got batch {k.shape[0]}, needs {B} as q has")
-    if H % k.shape[1] != 0:
-        raise ValueError(f"k: got {k.shape[1]} heads, needs a divisor of the {H} heads of q")
-    require_shape("v", v, tuple(k.shape), "that of k")
-    require_dense_rows(q=q, k=k, v=v)
-    if isinstance(scale, float) and not 0 <= scale <= LARGEST_SCALE:
-        raise ValueError(f"scale: got {scale}, needs a finite number in float32, not below 0 for the operator itself")
-
-
-def _require_gradient(
-    dout: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, scale: float | None
-) -> None:
-    """The checks of `attention_backward` that need no kernel. Raises ValueError."""
-    _require_problem(q, k, v, scale)
-    wanted = (
-        ("out", out, q.shape, q.dtype),
-        ("dout", dout, q.shape, q.dtype),
-        ("lse", lse, q.shape[:3], torch.float32),
-    )
-    for name, tensor, shape, dtype in wanted:
-        if tensor.shape != shape or tensor.dtype != dtype or tensor.device != q.device:
-            raise ValueError(
-                f"{name}: got {tuple(tensor.shape)} {tensor.dtype} on {tensor.device}, "
-                f"needs {tuple(shape)} {dtype} on {q.device}"
-            )
 
 
 def _no_second_derivative(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from ...ops.library import has_elements
-from ...ops.operands import launch, like, require_dense_rows, require_shape, require_tensor
+from ...ops.operands import launch, like
 from ...ops.operator import operator
+from ...ops.operator_form import Form
 from ...ops.options import integer
 
 __all__ = ["based"]
@@ -22,7 +23,7 @@ _LINEAR, _CONSTANT = 128, 144
 State = tuple[Tensor, ...]
 
 
-@operator
+@operator(Form("based"), q="B H N 16 bf16 dense", k="B H N 16 bf16 dense", v="B H N 64 bf16 dense")
 def based(
     q: Tensor,
     k: Tensor,
@@ -58,7 +59,6 @@ def based(
     ValueError that names the argument for a wrong dtype, layout, device, rank or shape, an empty tensor, or a last
     dimension that is not dense.
     """
-    _require_problem(q, k, v)
     cut = 0 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
     if not has_elements(q):
         return _outputs(q, v, normalize, return_state)
@@ -103,17 +103,6 @@ def _places(device: torch.device) -> Tensor:
     if device.type != "cuda" or not torch.cuda.is_current_stream_capturing():  # a graph's memory is its own
         _known_places[device] = places
     return places
-
-
-def _require_problem(q: Tensor, k: Tensor, v: Tensor) -> None:
-    """The checks that need no kernel. Raises ValueError."""
-    for name, tensor in (("q", q), ("k", k), ("v", v)):
-        require_tensor(name, tensor, 4, (torch.bfloat16,), q.device, "q")
-    require_dense_rows(q=q, k=k, v=v)
-    if q.shape[3] != FEATURE_DIM:
-        raise ValueError(f"q: got feature dim {q.shape[3]}, supported is {FEATURE_DIM}")
-    require_shape("k", k, tuple(q.shape), "as q has")
-    require_shape("v", v, (*q.shape[:3], VALUE_DIM), f"as q has with value dim {VALUE_DIM}")
 
 
 def _outputs(q: Tensor, v: Tensor, normalize: bool, return_state: bool) -> Tensor | tuple[Tensor, State]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...ops.library import has_elements
-from ...ops.operands import launch, require_shape, require_tensor, rows_of
+from ...ops.operands import launch, rows_of
 from ...ops.operator import operator
 from ...ops.operator_form import Form
 from ...ops.options import integer
@@ -17,7 +17,6 @@ from ...ops.options import integer
 __all__ = ["dropout_add_layernorm"]
 
 LARGEST_DIM, DIM_STEP = 8192, 64
-WEIGHT_DTYPES = (torch.bfloat16, torch.float32)
 _WORD = 2**64
 
 
@@ -30,7 +29,15 @@ def _with_seed(keywords: dict[str, Any]) -> None:
         keywords[name] = value - _WORD if value >= _WORD // 2 else value
 
 
-@operator(Form("dropout_add_layernorm"), fill=_with_seed)
+@operator(
+    Form("dropout_add_layernorm"),
+    fill=_with_seed,
+    x="... D bf16",
+    residual="... D bf16",
+    weight="D bf16|fp32",
+    bias="D weight.dtype",
+    where=("D % DIM_STEP == 0", "D <= LARGEST_DIM"),
+)
 def dropout_add_layernorm(
     x: Tensor,
     residual: Tensor,
@@ -69,7 +76,7 @@ def dropout_add_layernorm(
     ValueError that names the argument for a wrong dtype, layout, device, rank or shape, an empty tensor, p outside
     [0, 1), or a negative or infinite eps.
     """
-    _require_problem(x, residual, weight, bias, p, eps)
+    _require_numbers(p, eps)
     grid = 0 if blocks is None else integer("blocks", blocks, 1, 2**31 - 1)
     outputs = _outputs(x, return_mask)
     if not has_elements(x):
@@ -91,23 +98,8 @@ def _outputs(x: Tensor, return_mask: bool) -> list[Tensor]:
     return [torch.empty(x.shape, dtype=dtype, device=x.device) for dtype in dtypes]
 
 
-def _require_problem(x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor | None, p: float, eps: float) -> None:
-    """The checks that need no kernel. Raises ValueError."""
-    require_tensor("x", x, None, (torch.bfloat16,), None, "x")
-    if x.dim() < 1:
-        raise ValueError("x: got rank 0, needs at least a last dimension")
-    D = x.shape[-1]
-    if D % DIM_STEP or D > LARGEST_DIM:
-        raise ValueError(f"x: got {D} as its last size, supported are multiples of {DIM_STEP} up to {LARGEST_DIM}")
-    require_tensor("residual", residual, None, (torch.bfloat16,), x.device, "x")
-    require_shape("residual", residual, tuple(x.shape), "that of x")
-    require_tensor("weight", weight, 1, WEIGHT_DTYPES, x.device, "x")
-    for name, vector in (("weight", weight), ("bias", bias)):
-        if vector is None and name == "bias":
-            continue
-        require_tensor(name, vector, 1, (weight.dtype,), x.device, "x")
-        assert vector is not None
-        require_shape(name, vector, (D,), "the last size of x")
+def _require_numbers(p: float, eps: float) -> None:
+    """Raises ValueError."""
     for name, value in (("p", p), ("eps", eps)):
         if isinstance(value, bool) or not isinstance(value, (int, float, torch.SymFloat)):
             raise ValueError(f"{name}: got {value!r}, needs a number")

@@ -8,9 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from ...ops.contract import checked
 from ...ops.library import has_elements
-from ...ops.operands import launch, require_shape, require_tensor
+from ...ops.operands import launch
 from ...ops.operator import operator
+from ...ops.operator_form import Form
 from ...ops.options import flag
 
 __all__ = ["fft_conv", "fft_conv_filter"]
@@ -27,7 +29,17 @@ _HALF = 32  # rows, or columns, of a tile that one butterfly leaves
 _CAUSAL_SHIFT = 0.25  # of the frequencies: what is carried around the end is then imaginary
 
 
-@operator
+@operator(
+    Form("fft_conv"),
+    u="B C N bf16",
+    k_f="C 2 R 64 bf16",
+    where=(
+        (
+            "64 * R == _points('u', N, causal)",
+            "what fft_conv_filter returns for n={N} and causal={causal}",
+        ),
+    ),
+)
 def fft_conv(u: Tensor, k_f: Tensor, *, causal: bool = False) -> Tensor:
     """Return y = Re ifft(fft(u) fft(k)) over the last dimension, each channel with its own filter.
 
@@ -52,10 +64,9 @@ def fft_conv(u: Tensor, k_f: Tensor, *, causal: bool = False) -> Tensor:
     There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
     ValueError that names the argument for a wrong dtype, layout, device, rank or shape, or an N that is not supported.
     """
-    points = _require_problem(u, k_f, causal)
     if not has_elements(u):
         return u.new_empty(u.shape)
-    length = u.shape[2]
+    length, points = u.shape[2], _COLUMNS * k_f.shape[2]
     alone = _alone(length, causal)
     multiple = 2 * _COLUMNS if points >= _TILE * _COLUMNS else _COLUMNS
     if length % multiple:
@@ -65,6 +76,7 @@ def fft_conv(u: Tensor, k_f: Tensor, *, causal: bool = False) -> Tensor:
     return y if y.shape[2] == length else y[:, :, :length].contiguous()
 
 
+@checked(k="C L fp32")
 def fft_conv_filter(k: Tensor, *, n: int | None = None, causal: bool = False) -> Tensor:
     """Return the transform of the filters k as `fft_conv` takes it, for sequences of length n.
 
@@ -76,7 +88,6 @@ def fft_conv_filter(k: Tensor, *, n: int | None = None, causal: bool = False) ->
     It is made of PyTorch's own operators and differentiable as they are, up to the rounding. Raises ValueError that
     names the argument.
     """
-    require_tensor("k", k, 2, (torch.float32,), None, "k")
     causal = flag("causal", causal)
     if n is not None and (not isinstance(n, int) or isinstance(n, bool) or n < 1):
         raise ValueError(f"n: got {n!r}, needs a positive integer")
@@ -166,17 +177,3 @@ def _make_constants(rows: int, shift: float, device: torch.device) -> Tensor:
         rounded = value.to(torch.bfloat16).double()
         parts += [rounded.view(1, -1), (value - rounded).view(1, -1)]
     return torch.cat(parts).to(torch.bfloat16)
-
-
-def _require_problem(u: Tensor, k_f: Tensor, causal: bool) -> int:
-    """The checks that need no kernel; returns the transform's number of points. Raises ValueError."""
-    require_tensor("u", u, 3, (torch.bfloat16,), None, "u")
-    require_tensor("k_f", k_f, 4, (torch.bfloat16,), u.device, "u")
-    points = _points("u", u.shape[2], causal)
-    require_shape(
-        "k_f",
-        k_f,
-        (u.shape[1], 2, points // _COLUMNS, _COLUMNS),
-        f"what fft_conv_filter returns for {u.shape[1]} channels, n={u.shape[2]} and causal={causal}",
-    )
-    return points

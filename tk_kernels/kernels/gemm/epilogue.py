@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from ...ops.library import has_elements
-from ...ops.operands import require_shape, require_tensor
-from .launch import aligned_like, launch_gemm, require_matrices
-from .options import LARGEST_SIZE
+from .launch import aligned_like, launch_gemm
 
 ACTIVATIONS = (None, "gelu", "gelu_tanh")
-BATCH_MULTIPLE = 16
-"""Rows of a that share a row of the gate are a multiple of it."""
 
 
 def product_with_epilogue(
@@ -27,7 +22,6 @@ def product_with_epilogue(
     """Return residual + gate activation(a b + bias) without the terms that are None; `options` are encoded."""
     if activation not in ACTIVATIONS:
         raise ValueError(f"activation: got {activation!r}, needs None, 'gelu' or 'gelu_tanh'")
-    _require_operands(a, b, bias, gate, residual)
     out = a.new_empty((a.shape[0], b.shape[1]))
     if not has_elements(a):
         return out
@@ -51,24 +45,3 @@ def _in_pairs(matrix: Tensor) -> Tensor:
     if dense and matrix.data_ptr() % 4 == 0 and (rows == 1 or matrix.stride(0) % 2 == 0):
         return matrix
     return aligned_like(matrix).copy_(matrix)
-
-
-def _require_operands(a: Tensor, b: Tensor, bias: Tensor | None, gate: Tensor | None, residual: Tensor | None) -> None:
-    """The checks that need no kernel. Raises ValueError."""
-    require_matrices(a, b, torch.bfloat16, LARGEST_SIZE)
-    M, N = a.shape[0], b.shape[1]
-    if bias is not None:
-        require_tensor("bias", bias, 1, (torch.bfloat16,), a.device, "a")
-        require_shape("bias", bias, (N,), "the columns of b")
-    if residual is not None:
-        require_tensor("residual", residual, 2, (torch.bfloat16,), a.device, "a")
-        require_shape("residual", residual, (M, N), "that of the product")
-    if gate is not None:
-        is_vector = isinstance(gate, Tensor) and gate.dim() == 1
-        require_tensor("gate", gate, 1 if is_vector else 2, (torch.bfloat16,), a.device, "a")
-        batches = 1 if is_vector else gate.shape[0]
-        if gate.shape[-1] != N or M % batches or (batches > 1 and M // batches % BATCH_MULTIPLE):
-            raise ValueError(
-                f"gate: got shape {tuple(gate.shape)}, needs {(N,)}, or (batches, {N}) with the {M} rows of a in as "
-                f"many batches of a multiple of {BATCH_MULTIPLE} rows"
-            )

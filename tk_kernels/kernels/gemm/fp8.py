@@ -9,21 +9,27 @@ import torch
 from torch import Tensor
 
 from ...ops.library import has_elements
-from ...ops.operands import require_tensor
 from ...ops.operator import carried, operator
 from ...ops.operator_form import Form
-from .launch import launch_gemm, require_matrices
+from .launch import launch_gemm
 from .options import LARGEST_SIZE, PRODUCT_OPTIONS, ProductOptions, encode_given
 
 __all__ = ["gemm_fp8"]
 
 E4M3 = torch.float8_e4m3fn
 OUT_DTYPES = (torch.bfloat16, E4M3)
-K_MULTIPLE = 16
-"""K's divisor: rows of e4m3 then start at multiples of 16 bytes, as TMA and cuBLASLt need them."""
 
 
-@operator(Form("gemm_fp8"), options=functools.partial(encode_given, known=PRODUCT_OPTIONS))
+@operator(
+    Form("gemm_fp8"),
+    options=functools.partial(encode_given, known=PRODUCT_OPTIONS),
+    a="M K e4m3",
+    b="K N e4m3 columns",
+    scale_a="one or M 1 fp32",
+    scale_b="one or 1 N fp32",
+    where=("K % 16 == 0",),
+    largest=LARGEST_SIZE,
+)
 def gemm_fp8(
     a: Tensor,
     b: Tensor,
@@ -55,10 +61,6 @@ def gemm_fp8(
     ValueError that names the argument for a wrong dtype, layout, device, rank or shape, or an option the kernel is not
     built for.
     """
-    _require_operands(a, b)
-    for name, scale in (("scale_a", scale_a), ("scale_b", scale_b)):
-        if scale is not None:
-            _require_scale(name, scale, a, b)
     if out_dtype not in OUT_DTYPES:
         wanted = " or ".join(str(dtype) for dtype in OUT_DTYPES)
         raise ValueError(f"out_dtype: got {out_dtype!r}, needs {wanted}")
@@ -70,23 +72,3 @@ def gemm_fp8(
     matrices = {"a": a, "the transpose of b": b.t(), "the result": out}
     launch_gemm("gemm_fp8", matrices, carried(options), (scale_a, scale_b, fast_accum))
     return out
-
-
-def _require_operands(a: Tensor, b: Tensor) -> None:
-    """The checks of the matrices that need no kernel. Raises ValueError."""
-    require_matrices(a, b, E4M3, LARGEST_SIZE)
-    if a.shape[1] % K_MULTIPLE:
-        raise ValueError(f"a: got {a.shape[1]} columns, needs a multiple of {K_MULTIPLE}")
-    if b.stride(0) != 1:
-        raise ValueError(
-            f"b: got strides {tuple(b.stride())}, needs contiguous columns, (1, {b.shape[0]}): tensor cores read 8-bit "
-            "elements along K; pass w.t() of a contiguous w (N, K)"
-        )
-
-
-def _require_scale(name: str, scale: Tensor, a: Tensor, b: Tensor) -> None:
-    """One element, or one for each row of a (column of b). Raises ValueError."""
-    require_tensor(name, scale, None, (torch.float32,), a.device, "a")
-    wanted = (a.shape[0], 1) if name == "scale_a" else (1, b.shape[1])
-    if scale.numel() != 1 and tuple(scale.shape) != wanted:
-        raise ValueError(f"{name}: got shape {tuple(scale.shape)}, needs one element or {wanted}")

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from ...ops import operands
 from ...ops.library import compiled
-from ...ops.operands import require_tensor
 from .options import AUTOMATIC
 
 
@@ -55,11 +54,3 @@ def aligned_like(matrix: Tensor) -> Tensor:
     rows, cols = matrix.shape
     unit = 16 // matrix.element_size()
     return matrix.new_empty((rows, (cols + unit - 1) // unit * unit))[:, :cols]
-
-
-def require_matrices(a: Tensor, b: Tensor, dtype: torch.dtype, largest: int = 2**31 - 1) -> None:
-    """What the factors of a product a b need. Raises ValueError; `largest` as for `require_tensor`."""
-    require_tensor("a", a, 2, (dtype,), None, "a", largest)
-    require_tensor("b", b, 2, (dtype,), a.device, "a", largest)
-    if a.shape[1] != b.shape[0]:
-        raise ValueError(f"b: got {b.shape[0]} rows, needs {a.shape[1]}, the number of columns of a")

@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 
 from ...ops.library import has_elements
-from ...ops.operands import require_shape, require_tensor
 from ...ops.operator import carried, operator
 from ...ops.operator_form import Form
 from .epilogue import product_with_epilogue
-from .launch import launch_gemm, require_matrices
+from .launch import launch_gemm
 from .options import GEMM_OPTIONS, LARGEST_SIZE, GemmOptions, encode_given
 
 __all__ = ["gemm"]
@@ -53,6 +52,19 @@ def _refuse_out(_: str) -> Exception:
     ),
     Form("gemm_epilogue", {"out": None}),
     options=functools.partial(encode_given, known=GEMM_OPTIONS),
+    a="M K bf16",
+    b="K N bf16",
+    out="M N bf16",
+    bias="N bf16",
+    gate="N or batches N bf16",
+    residual="M N bf16",
+    where=(
+        (
+            "M % batches == 0 and (batches == 1 or M // batches % 16 == 0)",
+            "one row, or the {M} rows of a in as many batches of a multiple of 16 rows",
+        ),
+    ),
+    largest=LARGEST_SIZE,
 )
 def gemm(
     a: Tensor,
@@ -103,39 +115,15 @@ def gemm(
         if out is not None:
             raise ValueError("out: cannot be given with an epilogue (bias, activation, gate, residual); leave it out")
         return product_with_epilogue(a, b, bias, activation, gate, residual, encoded)
-    # What the kernel cannot be asked: PyTorch ends the process where it cannot describe a tensor to it.
     computes = has_elements(a)
-    if (
-        not computes
-        or a.dim() != 2
-        or b.dim() != 2
-        or a.device != b.device
-        or a.dtype is not torch.bfloat16
-        or b.dtype is not torch.bfloat16
-    ):
-        _require_matrices(a, b)
     if out is None:
         result = a.new_empty((a.shape[0], b.shape[1]))
         if computes:
             launch_gemm("gemm", {"a": a, "b": b, "out": result}, encoded)
         return result
-    if not computes or a.device != out.device or out.dtype is not torch.bfloat16:
-        _require_matrices(a, b)
-        _require_output(a, b, out)
     if out.requires_grad:
         raise _refuse_out("out")
     if computes:
         launch_gemm("gemm", {"a": a, "b": b, "out": out}, encoded)
         torch.autograd.graph.increment_version(out)  # autograd refuses a graph that had saved it
     return out
-
-
-def _require_matrices(a: Tensor, b: Tensor) -> None:
-    """The checks that need no kernel. Raises ValueError."""
-    require_matrices(a, b, torch.bfloat16, LARGEST_SIZE)
-
-
-def _require_output(a: Tensor, b: Tensor, out: Tensor) -> None:
-    """The same checks of `out`, for good operands."""
-    require_tensor("out", out, 2, (torch.bfloat16,), a.device, "a", LARGEST_SIZE)
-    require_shape("out", out, (a.shape[0], b.shape[1]), "the rows of a and the columns of b")

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from ...ops.library import has_copy_engine, has_elements
-from ...ops.operands import launch, like, require_dense_rows, require_shape, require_tensor
+from ...ops.operands import launch, like
 from ...ops.operator import operator
+from ...ops.operator_form import Form
 from ...ops.options import integer
 
 __all__ = ["hedgehog"]
@@ -17,7 +18,16 @@ FEATURE_DIM = 64  # of each sign
 MOST_SEGMENTS = 64
 
 
-@operator
+@operator(
+    Form("hedgehog"),
+    q="B H N 128 bf16 dense",
+    k="B H N 128 bf16 dense",
+    v="B H N 128 bf16 dense",
+    q_map="H 128 64 bf16",
+    k_map="H 128 64 bf16",
+    alpha="H fp32",
+    beta="H fp32",
+)
 def hedgehog(
     q: Tensor,
     k: Tensor,
@@ -64,7 +74,6 @@ def hedgehog(
     last dimension of q, k or v that is not dense.
     """
     operands = {"q": q, "k": k, "v": v, "q_map": q_map, "k_map": k_map, "alpha": alpha, "beta": beta}
-    _require_problem(operands)
     count = -1 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
     out, k_state, kv_state = _outputs(q, return_state)
     if has_elements(q):
@@ -78,22 +87,3 @@ def _outputs(q: Tensor, return_state: bool) -> tuple[Tensor, Tensor, Tensor]:
     B, H = q.shape[:2]
     k_shape, kv_shape = ((B, H, 2 * FEATURE_DIM), (B, H, 2 * FEATURE_DIM, HEAD_DIM)) if return_state else ((0,), (0,))
     return like(q), q.new_empty(k_shape, dtype=torch.float32), q.new_empty(kv_shape, dtype=torch.float32)
-
-
-def _require_problem(operands: dict[str, Tensor]) -> None:
-    """The checks that need no kernel: rank, dtype, layout, device, shape. Raises ValueError."""
-    q = operands["q"]
-    require_tensor("q", q, 4, (torch.bfloat16,), None, "q")
-    B, H, N, D = q.shape
-    if D != HEAD_DIM:
-        raise ValueError(f"q: got head dim {D}, supported is {HEAD_DIM}")
-    for name in ("k", "v"):
-        require_tensor(name, operands[name], 4, (torch.bfloat16,), q.device, "q")
-        require_shape(name, operands[name], (B, H, N, D), "that of q")
-    require_dense_rows(q=q, k=operands["k"], v=operands["v"])
-    for name in ("q_map", "k_map"):
-        require_tensor(name, operands[name], 3, (torch.bfloat16,), q.device, "q")
-        require_shape(name, operands[name], (H, HEAD_DIM, FEATURE_DIM), "a map of each head of q")
-    for name in ("alpha", "beta"):
-        require_tensor(name, operands[name], 1, (torch.float32,), q.device, "q")
-        require_shape(name, operands[name], (H,), "a number for each head of q")

@@ -6,18 +6,29 @@ import torch
 from torch import Tensor
 
 from ...ops.library import has_elements
-from ...ops.operands import launch, like, require_dense_rows, require_shape, require_tensor
+from ...ops.operands import launch, like
 from ...ops.operator import operator
+from ...ops.operator_form import Form
 from ...ops.options import integer
-from .operator import DIMS, MOST_SEGMENTS, dense, require_not_growing
+from .operator import MOST_SEGMENTS, dense, require_not_growing
 
 __all__ = ["mamba2"]
 
 HEAD_DIM = 64
-NUMBERS = (torch.float32, torch.bfloat16, torch.float16)  # of A, D and dt_bias: float32 is what is computed with
 
 
-@operator
+@operator(
+    Form("mamba2"),
+    x="batch N H 64 bf16 dense",
+    dt="batch N H fp32|bf16",
+    A="H fp32|bf16|fp16",
+    B="batch N G S bf16 dense",
+    C="batch N G S bf16 dense",
+    D="H or H 64 fp32|bf16|fp16",
+    dt_bias="H fp32|bf16|fp16",
+    initial_state="batch H 64 S fp32",
+    where=("S in (64, 128)", "H % G == 0"),
+)
 def mamba2(
     x: Tensor,
     dt: Tensor,
@@ -60,7 +71,6 @@ def mamba2(
     ValueError that names the argument for a wrong dtype, layout, device, rank, shape, head or state dim, an empty
     tensor, or a last dimension that is not dense.
     """
-    _require_problem(x, dt, A, B, C, D, dt_bias, initial_state)
     cut = -1 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
     integer("chunk_size", chunk_size, 1, 2**31 - 1)
     y = like(x)
@@ -73,45 +83,3 @@ def mamba2(
         numbers = (dense(D), dense(dt_bias), dt_softplus, dense(initial_state), final, cut)
         launch("linear_attention", "mamba2", {"x": x, "B": B, "C": C}, (dt, dense(A), y, *numbers))
     return y if final is None else (y, final)
-
-
-def _require_problem(
-    x: Tensor,
-    dt: Tensor,
-    A: Tensor,
-    B: Tensor,
-    C: Tensor,
-    D: Tensor | None,
-    dt_bias: Tensor | None,
-    initial_state: Tensor | None,
-) -> None:
-    """The checks that need no kernel. Raises ValueError."""
-    bf16, fp32 = (torch.bfloat16,), (torch.float32,)
-    require_tensor("x", x, 4, bf16, None, "x")
-    require_tensor("dt", dt, 3, (torch.float32, torch.bfloat16), x.device, "x")
-    require_tensor("A", A, 1, NUMBERS, x.device, "x")
-    require_tensor("B", B, 4, bf16, x.device, "x")
-    require_tensor("C", C, 4, bf16, x.device, "x")
-    batch, N, H, P = x.shape
-    G, S = B.shape[2:]
-    if P != HEAD_DIM:
-        raise ValueError(f"x: got head dim {P}, supported is {HEAD_DIM}")
-    if S not in DIMS:
-        raise ValueError(f"B: got state dim {S}, supported are 64 and 128")
-    require_shape("dt", dt, (batch, N, H), "batch, rows and heads of x")
-    require_shape("A", A, (H,), "the heads of x")
-    require_shape("B", B, (batch, N, G, S), "batch and rows of x")
-    require_shape("C", C, tuple(B.shape), "that of B")
-    if H % G != 0:
-        raise ValueError(f"B: got {G} groups, needs a divisor of the {H} heads of x")
-    require_dense_rows(x=x, B=B, C=C)
-    if D is not None:
-        rank = D.dim() if isinstance(D, Tensor) else 0
-        require_tensor("D", D, 1 if rank == 1 else 2, NUMBERS, x.device, "x")
-        require_shape("D", D, (H,) if rank == 1 else (H, P), "(H,) or (H, 64)")
-    if dt_bias is not None:
-        require_tensor("dt_bias", dt_bias, 1, NUMBERS, x.device, "x")
-        require_shape("dt_bias", dt_bias, (H,), "the heads of x")
-    if initial_state is not None:
-        require_tensor("initial_state", initial_state, 4, fp32, x.device, "x")
-        require_shape("initial_state", initial_state, (batch, H, P, S), "(batch, H, 64, S)")

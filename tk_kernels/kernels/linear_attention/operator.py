@@ -6,17 +6,25 @@ import torch
 from torch import Tensor
 
 from ...ops.library import has_elements
-from ...ops.operands import launch, like, require_dense_rows, require_shape, require_tensor
+from ...ops.operands import launch, like
 from ...ops.operator import operator
+from ...ops.operator_form import Form
 from ...ops.options import integer, require_scale
 
 __all__ = ["linear_attention"]
 
-DIMS = (64, 128)
 MOST_SEGMENTS = 4096
 
 
-@operator
+@operator(
+    Form("linear_attention"),
+    q="B G N Dk bf16 dense",
+    k="B G N Dk bf16 dense",
+    v="B H N Dv bf16 dense",
+    log_decay="H or B H N fp32",
+    initial_state="B H Dk Dv fp32",
+    where=("Dk in (64, 128)", "Dv in (64, 128)", "H % G == 0"),
+)
 def linear_attention(
     q: Tensor,
     k: Tensor,
@@ -55,7 +63,7 @@ def linear_attention(
     ValueError that names the argument for a wrong dtype, layout, device, rank, shape or head dim; an empty tensor; a
     last dimension that is not dense; or a scale that is not finite in float32.
     """
-    _require_problem(q, k, v, log_decay, scale, initial_state)
+    require_scale(scale, torch.finfo(torch.float32).max)
     cut = -1 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
     out = like(v)
     final = v.new_empty((*v.shape[:2], q.shape[3], v.shape[3]), dtype=torch.float32) if return_final_state else None
@@ -80,31 +88,3 @@ def require_not_growing(name: str, tensor: Tensor | None) -> None:
 def dense(tensor: Tensor | None) -> Tensor | None:
     """A small tensor of numbers as the kernels take it."""
     return None if tensor is None else tensor.detach().float().contiguous()
-
-
-def _require_problem(
-    q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor | None, scale: float | None, initial_state: Tensor | None
-) -> None:
-    """The checks that need no kernel. Raises ValueError."""
-    bf16, fp32 = (torch.bfloat16,), (torch.float32,)
-    require_tensor("q", q, 4, bf16, None, "q")
-    require_tensor("k", k, 4, bf16, q.device, "q")
-    require_tensor("v", v, 4, bf16, q.device, "q")
-    B, G, N, Dk = q.shape
-    H, Dv = v.shape[1], v.shape[3]
-    for name, dim in (("q", Dk), ("v", Dv)):
-        if dim not in DIMS:
-            raise ValueError(f"{name}: got head dim {dim}, supported are 64 and 128")
-    require_shape("k", k, tuple(q.shape), "that of q")
-    require_shape("v", v, (B, H, N, Dv), "batch and rows of q")
-    if H % G != 0:
-        raise ValueError(f"q: got {G} heads, needs a divisor of the {H} heads of v")
-    require_dense_rows(q=q, k=k, v=v)
-    if log_decay is not None:
-        rank = log_decay.dim() if isinstance(log_decay, Tensor) else 0
-        require_tensor("log_decay", log_decay, 1 if rank == 1 else 3, fp32, q.device, "q")
-        require_shape("log_decay", log_decay, (H,) if rank == 1 else (B, H, N), "(H,) or (B, H, N) of v")
-    if initial_state is not None:
-        require_tensor("initial_state", initial_state, 4, fp32, q.device, "q")
-        require_shape("initial_state", initial_state, (B, H, Dk, Dv), "(B, H, Dk, Dv)")
-    require_scale(scale, torch.finfo(torch.float32).max)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...ops.library import has_elements
-from ...ops.operands import launch, require_shape, require_tensor
+from ...ops.operands import launch
 from ...ops.operator import operator
 from ...ops.operator_form import Form
 
@@ -16,8 +16,6 @@ __all__ = ["rotary"]
 
 HEAD_DIMS = (64, 128)
 LAYOUTS = ("bhnd", "bnhd")
-TABLE_DTYPES = (torch.bfloat16, torch.float32)
-ROTARY_STEP = 16
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -47,6 +45,15 @@ def _in_place(name: str) -> Exception | None:
 @operator(
     Form("rotary", {"inplace": False}, backward=_backward, setup_context=_setup_context, refuse=_of_tables),
     Form("rotary_", {"inplace": True}, changes=("x",), refuse=_in_place),
+    x="B H N D bf16",
+    cos="T half bf16|fp32",
+    sin="T half cos.dtype",
+    where=(
+        "D in HEAD_DIMS",
+        "half % 8 == 0",
+        "2 * half <= D",
+        ("T >= (H if layout == 'bnhd' else N)", "a row for each position of x, {N} (layout='bnhd': {H})"),
+    ),
 )
 def rotary(
     x: Tensor,
@@ -81,7 +88,6 @@ def rotary(
     if layout not in LAYOUTS:
         raise ValueError(f"layout: got {layout!r}, needs 'bhnd' or 'bnhd'")
     rows_first = layout == "bnhd"
-    _require_problem(x, cos, sin, rows_first)
     computes = has_elements(x)
     if inplace and computes and any(n > 1 and stride == 0 for n, stride in zip(x.shape, x.stride(), strict=True)):
         raise ValueError("x: is expanded, several of its elements share memory; it cannot be changed in place")
@@ -108,22 +114,3 @@ def _has_whole_rows(x: Tensor) -> bool:
     """Whether rows are dense and all of them multiples of 16 bytes from the first."""
     strides = (stride for size, stride in zip(x.shape[:3], x.stride(), strict=False) if size > 1)
     return x.stride(3) == 1 and all(stride > 0 and stride % 8 == 0 for stride in strides)
-
-
-def _require_problem(x: Tensor, cos: Tensor, sin: Tensor, rows_first: bool) -> None:
-    """The checks that need no kernel. Raises ValueError."""
-    require_tensor("x", x, 4, (torch.bfloat16,), None, "x")
-    require_tensor("cos", cos, 2, TABLE_DTYPES, x.device, "x")
-    require_tensor("sin", sin, 2, (cos.dtype,), x.device, "x")
-    D, N = x.shape[3], x.shape[1 if rows_first else 2]
-    if D not in HEAD_DIMS:
-        raise ValueError(f"x: got head dim {D}, supported are 64 and 128")
-    rotary_dim = 2 * cos.shape[1]
-    if rotary_dim % ROTARY_STEP or rotary_dim > D:
-        raise ValueError(
-            f"cos: got {cos.shape[1]} columns, which is rotary dim {rotary_dim}; "
-            f"needs a multiple of {ROTARY_STEP} up to the head dim {D}, and half as many columns"
-        )
-    if cos.shape[0] < N:
-        raise ValueError(f"cos: got {cos.shape[0]} rows, needs at least the {N} of x")
-    require_shape("sin", sin, tuple(cos.shape), "that of cos")
