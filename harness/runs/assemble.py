@@ -23,8 +23,8 @@ from harness.plan.repetition import repro_command
 from harness.records import stats
 from harness.records.datasheets import Roof, find_datasheet
 from harness.records.rows import Measurement, Ratio, SettledBlock, Status
+from harness.runs.group import StoredGroup
 from harness.runs.samples import UNKNOWN, Samples
-from harness.runs.store import StoredGroup
 
 LONG_US = 1000.0
 """Calls that take longer than this are compared after the same predecessors.  In recorded attention on an H200 the
@@ -95,7 +95,7 @@ def _blocks(group: Group, outcome: CaseOutcome) -> Iterator[SettledBlock]:
 
 def _samples(group: Group, outcome: CaseOutcome) -> Samples:
     """The samples of a case, with the ids of the cases that ran before them."""
-    ids = np.array([*group.case_ids, UNKNOWN["predecessor"]], dtype=object)  # NOBODY, -1, is the last
+    ids = np.array([*group.case_ids, UNKNOWN["predecessors"]], dtype=object)  # NOBODY, -1, is the last
     seats = (outcome.positions, ids[outcome.predecessors], outcome.placements)
     return Samples(outcome.latency_us, outcome.rounds, *seats)
 
