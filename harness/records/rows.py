@@ -131,28 +131,28 @@ class Measurement(Row):
     """`cuda_events`, `cuda_graph` or `cuda_events_clean`; empty where nothing was timed."""
     cache: Text
     """State of the L2 before each call: `flushed`, `flushed, clean` or `warm`; empty where nothing was timed."""
-    latency_us_p10: FiniteFloat | None
-    latency_us_p50: FiniteFloat | None
-    latency_us_p90: FiniteFloat | None
-    tflops: FiniteFloat | None
+    latency_us_p10: FiniteFloat | None = None
+    latency_us_p50: FiniteFloat | None = None
+    latency_us_p90: FiniteFloat | None = None
+    tflops: FiniteFloat | None = None
     """Workload's FLOPs over the median latency."""
-    gbps: FiniteFloat | None
+    gbps: FiniteFloat | None = None
     """Workload's bytes (each input and output once) over the median latency."""
-    roof_pct_measured: FiniteFloat | None
+    roof_pct_measured: FiniteFloat | None = None
     """Share of the roofline built from the roofs that this run measured."""
-    roof_pct_datasheet: FiniteFloat | None
+    roof_pct_datasheet: FiniteFloat | None = None
     """Share of the roofline built from the datasheet's numbers; empty for a GPU that we have no datasheet of."""
     bound: Text
     """`compute` or `memory`: which roof is the lower one for this problem; `launch`: an empty kernel takes longer."""
-    aa_noise_pct: FiniteFloat | None
+    aa_noise_pct: FiniteFloat | None = None
     """Distance between the medians of halves of the case's own samples; at least one tick of the clock."""
-    sm_clock_mhz: FiniteFloat | None
+    sm_clock_mhz: FiniteFloat | None = None
     """Median SM clock over the rounds; empty for long calls, at whose beginning it is their predecessor's."""
-    power_w: FiniteFloat | None
+    power_w: FiniteFloat | None = None
     """Median board power over the rounds, all contestants and flushes in it; empty where the clock is."""
-    energy_mj: FiniteFloat | None
+    energy_mj: FiniteFloat | None = None
     """Board energy a call, in millijoules; empty for what was not measured settled."""
-    tflops_per_w: FiniteFloat | None
+    tflops_per_w: FiniteFloat | None = None
     """Settled rate over settled power; empty for what was not measured settled."""
     throttled: Text
     """Throttle reasons seen in the rounds, joined by `;`; `none` if there were none; empty if not sampled."""
@@ -176,6 +176,11 @@ class Measurement(Row):
     """CUDA kernels that the profiler saw in one call, joined by ` | `."""
     repro_command: Text
     """Command that runs this one case again."""
+
+    @classmethod
+    def timed(cls) -> tuple[str, ...]:
+        """The columns that are empty where nothing was timed."""
+        return tuple(field.name for field in fields(cls) if field.default is None)
 
     @model_validator(mode="after")
     def _consistent(self) -> Measurement:
@@ -202,6 +207,8 @@ class Measurement(Row):
         whole = settled == (None, None) or None not in (*settled, self.settled_latency_us)
         yield whole, "some of its settled columns are empty and others are not"
         if self.n_samples:
+            absent = [name for name in ("tflops", "gbps", "aa_noise_pct") if getattr(self, name) is None]
+            yield not absent, f"{self.n_samples} samples, but no {', '.join(absent)}"
             known = [one for one in latencies if one is not None]
             ascending = len(known) == 3 and known == sorted(known) and known[0] > 0
             yield (
@@ -210,7 +217,7 @@ class Measurement(Row):
             )
             yield bool(self.timer and self.cache), "samples without timer or cache state"
         else:
-            present = [name for name in _TIMED if getattr(self, name) not in (None, "")]
+            present = [name for name in (*self.timed(), "timer", "cache") if getattr(self, name)]
             yield not present, f"no samples, but {', '.join(present)} set"
 
 
@@ -280,31 +287,6 @@ class ProfileMetric(Row):
     metric: Text
     value: float
     unit: Text
-
-
-_TIMED = (
-    "timer",
-    "cache",
-    "latency_us_p10",
-    "latency_us_p50",
-    "latency_us_p90",
-    "tflops",
-    "gbps",
-    "roof_pct_measured",
-    "roof_pct_datasheet",
-    "aa_noise_pct",
-    "sm_clock_mhz",
-    "power_w",
-    "energy_mj",
-    "tflops_per_w",
-    "settled_latency_us",
-    "settled_clock_mhz",
-    "settled_power_w",
-    "settled_energy_mj",
-    "settled_tflops",
-    "settled_blocks",
-)
-"""Columns that are empty where nothing was timed."""
 
 
 def _readable(command: str) -> bool:

@@ -46,5 +46,5 @@ class Samples:
 
     @property
     def seated(self) -> bool:
-        """Whether it is known of every sample who ran before it."""
+        """Whether the predecessor of every sample is known."""
         return len(self) > 0 and bool((self.predecessors != UNKNOWN["predecessors"]).all())

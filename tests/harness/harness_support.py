@@ -185,11 +185,7 @@ TIMED = Measurement(
     repro_command='python -m harness "x"',
 )
 
-NO_TIME = {
-    name: None
-    for name in Measurement.columns()
-    if name.startswith(("latency", "tflops", "gbps", "roof", "aa_", "sm_", "power", "energy"))
-} | {"n_samples": 0, "timer": "", "cache": "", "throttled": ""}
+NO_TIME = {**dict.fromkeys(Measurement.timed()), "n_samples": 0, "timer": "", "cache": "", "throttled": ""}
 VERIFIED = replace(TIMED, **NO_TIME)
 
 MANIFEST = {

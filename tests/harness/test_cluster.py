@@ -4,10 +4,14 @@ import os
 from dataclasses import replace
 
 import pytest
-from harness_support import FAST, HERE, MANIFEST, ROOT, VERIFIED, contestant, group, of_this_commit, renamed
+from harness_support import FAST, HERE, MANIFEST, ROOT, VERIFIED, config, contestant, group, of_this_commit, renamed
 
 from harness.command import cli, cluster
 from harness.command.cli import main
+from harness.command.runner import _stored_elsewhere
+from harness.measure.messages import Inspected
+from harness.plan.planning import make_plan
+from harness.plan.settings import settings_of
 from harness.records.errors import HarnessError
 from harness.records.rows import Status
 from harness.runs import frame, load_campaign
@@ -86,15 +90,27 @@ def test_one_of_the_runs_stands_for_all_in_resume(tmp_path):
     assert (invocation.run_id, invocation.arguments) == (RUN, ("-m", "hydra/launcher=slurm"))
 
 
+@pytest.mark.parametrize(("kind", "there"), [("cuda_events", True), ("cuda_graph", False)])
+def test_a_problem_counts_as_measured_under_the_same_settings_alone(kind, there):
+    """Guard: else a point with another timer is lost when the multirun is gone on with."""
+    words = ["problem.M=1", "problem.N=2", "problem.K=3", "implementations=[tk]", "seed=0"]
+    now, then = config(*words), config(*words, f"timer.kind={kind}")
+    (one,) = make_plan(now, words).groups
+    stored = {"case_ids": one.case_ids, "passed": one.case_ids, "settings": settings_of(then, one)}
+    job = Invocation(f"{RUN}-b", (), multirun=RUN, stored_elsewhere=(stored,))
+    inspected = [Inspected(contestant, "1.0") for contestant in one.contestants]
+    assert _stored_elsewhere(one, now, inspected, job) is there
+
+
 def test_a_failure_of_one_job_is_the_commands(tmp_path, monkeypatch, capsys):
     """Guard: exit code 1, though all passed in the run that is read last."""
 
     def jobs(invocation, task, remote):
         failed = replace(VERIFIED, case_id="a", problem="M=1;N=2;K=3", status=Status.ERROR, reason="x")
         entries = {**MANIFEST, "run_id": f"{RUN}-a", "config": {"wandb": {"mode": "disabled"}}}
-        with Store.create(tmp_path / "h200-sxm" / "c" / f"{RUN}-a", entries) as made:
+        with Store.create(tmp_path / "h100-sxm" / "c" / f"{RUN}-a", entries) as made:
             made.append(StoredGroup((failed,), (), {}))
-        made_by_a_job(tmp_path, "b", "M=2;N=2;K=3", slug="h100-sxm", config={"wandb": {"mode": "disabled"}})
+        made_by_a_job(tmp_path, "b", "M=2;N=2;K=3", slug="h200-sxm", config={"wandb": {"mode": "disabled"}})
 
     monkeypatch.setattr(cluster, "launcher", lambda words: "slurm")
     monkeypatch.setattr(cli, "_hydra", jobs)

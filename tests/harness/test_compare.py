@@ -16,7 +16,7 @@ from harness.between.comparison import Comparison, compare, history, load
 from harness.command.compare import main
 from harness.plan.planning import make_plan
 from harness.records.errors import HarnessError
-from harness.records.rows import _TIMED, Verdict
+from harness.records.rows import Measurement, Verdict
 
 NIGHTS = {
     "first": {"seed": 1},
@@ -165,7 +165,7 @@ def test_a_case_that_fails_now_is_a_failure_whatever_changed(nights, tmp_path, c
 def broken(held):
     """Makes the case of `tk` in a group one that failed verification."""
     (row,) = (row for row in held["measurements"] if row["implementation"] == "tk")
-    row.update(dict.fromkeys(_TIMED, None), timer="", cache="", throttled="")
+    row.update(dict.fromkeys(Measurement.timed()), timer="", cache="", throttled="")
     row.update(status="failed_verification", reason="c is wrong", n_samples=0)
     del held["samples"][row["case_id"]]
 
