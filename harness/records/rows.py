@@ -217,7 +217,7 @@ class Measurement(Row):
             )
             yield bool(self.timer and self.cache), "samples without timer or cache state"
         else:
-            present = [name for name in (*self.timed(), "timer", "cache") if getattr(self, name)]
+            present = [name for name in (*self.timed(), "timer", "cache") if getattr(self, name) not in (None, "")]
             yield not present, f"no samples, but {', '.join(present)} set"
 
 
