@@ -23,7 +23,7 @@ class HarnessError(Exception):
 
 _PLAINER = {
     r"^[A-Z][a-z]* should": "needs to",
-    "a dictionary or an instance of .*": "a mapping",
+    "a (valid )?dictionary.*": "{KEY: value}",
     "greater than or equal to": "at least",
     "less than or equal to": "at most",
     "greater than": "above",

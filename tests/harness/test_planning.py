@@ -304,7 +304,7 @@ def test_what_is_never_settled_is_not_estimated_so():
         (["profile=nsys"], "profile is 'nsys'"),
         (["problem.M=16", "problems=[{M: 1, N: 1, K: 1}]"], "problem.M=16 has no effect beside problems="),
         (["problem=3"], "problem is 3, needs"),
-        (["limits=null"], "limits is None, needs to be a mapping"),
+        (["limits=null"], "limits is None, needs to be {KEY: value}"),
         (["estimate=3"], "estimate is 3, needs"),
         (["workload.implementations=3"], "workload.implementations is 3, needs"),
         (["workload.ncu_metrics=3", "profile=ncu"], "workload.ncu_metrics is 3, needs to be a list"),
