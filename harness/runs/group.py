@@ -60,7 +60,7 @@ class StoredGroup:
             if samples is not None:
                 own = np.array([row.latency_us_p10, row.latency_us_p50, row.latency_us_p90], dtype=float)
                 found = np.quantile(samples.latency_us, [0.1, 0.5, 0.9])
-                if (abs(own - found) > 1e-9 * found).any():
+                if not (abs(own - found) <= 1e-9 * found).all():
                     raise ValueError(f"case {row.case_id} has the latencies {own}, its samples make them {found}")
         return self
 

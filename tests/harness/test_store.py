@@ -1,6 +1,7 @@
 """The run folder: what is written and read back, and what counts as done."""
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -80,3 +81,12 @@ def test_notes_are_kept_once(opened, folder):
     for _ in range(2):
         opened.note("no ncu here")
     assert json.loads((folder / "manifest.json").read_text())["notes"] == ["no ncu here"]
+
+
+@pytest.mark.parametrize("error", [math.inf, math.nan])
+def test_an_error_that_is_no_number_reads_back(opened, folder, error):
+    """Guard: `ser_json_inf_nan`; as null, an output of infinities would be one that was not looked at."""
+    failed = replace(VERIFIED, status=Status.FAILED_VERIFICATION, reason="x", rel_l2_error=error, max_abs_error=error)
+    opened.append(StoredGroup((failed,), (), {}))
+    (stored,) = read_group(folder / "group-0001.json.gz", [failed.case_id]).measurements
+    assert repr(stored.max_abs_error) == repr(stored.rel_l2_error) == repr(error)
