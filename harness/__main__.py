@@ -9,7 +9,6 @@ from harness.records.errors import ended
 
 COMMANDS = {
     "batch": "harness.command.batch",
-    "cluster": "harness.command.cluster",
     "compare": "harness.command.compare",
     "dashboards": "harness.command.dashboards",
     "predecessors": "harness.between.predecessors",

@@ -28,7 +28,7 @@ class Control:
 
 @dataclass(frozen=True)
 class Seen:
-    """What one run knows of one case.  row: its row of measurements.csv; controls: by implementation and variant."""
+    """What one run knows of one case.  row: its measurement; controls: by implementation and variant."""
 
     row: Mapping[str, Any]
     time: Level

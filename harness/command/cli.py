@@ -37,10 +37,9 @@ from harness.plan.planning import make_plan
 from harness.records.errors import HarnessError, one_line
 from harness.records.naming import closest
 from harness.records.places import CONFIGS as CONFIG_DIR
-from harness.records.provenance import new_run_id, utc_now
+from harness.records.provenance import new_run_id
 from harness.records.rows import FAILURES, IDLE
 from harness.runs.invocation import Invocation
-from harness.runs.store import Store
 
 _HYDRA_FLAGS = ("--hydra-help", "--cfg", "-c", "--info", "-i", "--version", "--shell-completion", "-sc")
 """Requests that Hydra answers by itself: no run is made."""
@@ -94,13 +93,13 @@ def _invocation(arguments: list[str]) -> Invocation:
     except results.ResultsError as error:
         raise HarnessError(f"resume={resumed[0]}: {error}") from None
     kept = [word for word in manifest.get("arguments", []) if not word.startswith("run_id=")]
-    return Invocation(str(manifest["run_id"]), (*kept, *further), folder)
+    return Invocation(str(manifest.get("multirun", manifest["run_id"])), (*kept, *further), folder)
 
 
 def _run(invocation: Invocation, screen: Screen) -> int:
     with _Interrupts() as interrupts:
         code = _sweep(invocation, screen, interrupts)
-    if interrupts.held is None or invocation.store is None:
+    if interrupts.held is None or not invocation.folders:
         return _mirror(invocation, code)
     if _mirrored(invocation):  # Ctrl-C while the run was being closed, perhaps the second one: leave at once
         return _say(_not_mirrored(invocation, "interrupted"), 130)
@@ -129,7 +128,7 @@ def _sweep(invocation: Invocation, screen: Screen, interrupts: _Interrupts) -> i
             screen.unfinished()
             code = _say(f"interrupted; what was measured is stored; go on with: {invocation.resume_command}", 130)
     except HarnessError as error:
-        advice = f"; go on with: {invocation.resume_command}" if invocation.store and error.exit_code == 1 else ""
+        advice = f"; go on with: {invocation.resume_command}" if invocation.folders and error.exit_code == 1 else ""
         code = _say(f"{error}{advice}", error.exit_code)
     finally:
         interrupts.hold = True
@@ -143,46 +142,38 @@ def _sweep(invocation: Invocation, screen: Screen, interrupts: _Interrupts) -> i
 
 
 def _spread(invocation: Invocation, screen: Screen) -> None:
-    """Has each point measured by a job of its own, and merges what they stored, also when not all of them did."""
+    """Has each point measured by a job of its own, and says what they stored, also when not all of them did."""
     defaults = OmegaConf.to_container(OmegaConf.load(CONFIG_DIR / "config.yaml"))
     assert isinstance(defaults, dict)
     order = cluster.order_of(invocation, str(defaults["results_dir"]))
-    results_dir = order.parts.parents[1]
-    if order.parts.exists():  # left by an invocation that was killed
-        for store in cluster.merge(order.parts, results_dir):
-            store.__exit__()
-        shutil.rmtree(order.parts, ignore_errors=True)
-    screen.status(f"waiting for the jobs; their logs are in {order.parts / 'submitit'}")
+    shutil.rmtree(order.logs, ignore_errors=True)  # of a command before
+    screen.status(f"waiting for the jobs; their logs are in {order.logs / 'submitit'}")
     ended: list[HarnessError] = []
     try:
-        _hydra(invocation, cluster.task(order, _part), remote=True)
+        _hydra(invocation, cluster.task(order, _point), remote=True)
     except HarnessError as error:
         ended.append(error)
-        cluster.wait_for_jobs(order.parts)  # the launcher does not wait for the others
+        cluster.wait_for_jobs(order)  # the launcher does not wait for the others
     except KeyboardInterrupt:
-        later = f"python -m harness cluster {shlex.quote(str(order.parts))}"
-        raise HarnessError(f"interrupted; jobs may still run; merge what they store with: {later}", 130) from None
-    ended = [*cluster.mistakes(order.parts), *ended]
-    stores = cluster.merge(order.parts, results_dir)
-    if not stores and invocation.folder is not None:
-        stores = [Store.reopen(invocation.folder)]  # nothing was missing
-    for store in stores:
-        rows = results.load_run(store.folder).measurements
-        screen.merged(store, rows["status"].value_counts().to_dict())
-        invocation.failures += int(rows["status"].isin([str(status) for status in FAILURES]).sum())
-        idle = rows[rows["status"].isin([str(status) for status in IDLE])]
+        raise HarnessError(f"interrupted; jobs may still run and store in {order.results_dir}", 130) from None
+    invocation.made_by_jobs = order.runs()
+    for folder in invocation.made_by_jobs:
+        run = results.load_run(folder)
+        rows, status = run.measurements, run.measurements["status"]
+        screen.of_a_job(run)
+        invocation.last_config = run.manifest["config"]
+        invocation.failures += int(status.isin([str(one) for one in FAILURES]).sum())
+        idle = rows[status.isin([str(one) for one in IDLE])]
         invocation.did_not_run += [f"{row.implementation}: {row.reason}" for row in idle.itertuples()]
         invocation.ran += len(rows) - len(idle)
-        if invocation.store is not None:  # a run of another board, complete as it is
-            invocation.store.update(status="completed", ended_utc=utc_now())
-            invocation.store.__exit__()
-        invocation.take_over(store)
+    ended = [*cluster.mistakes(order), *ended]
     if ended:
         raise ended[0]
-    shutil.rmtree(order.parts, ignore_errors=True)
+    invocation.ran += len(order.stored)
+    shutil.rmtree(order.logs, ignore_errors=True)
 
 
-def _part(config: DictConfig, invocation: Invocation) -> None:
+def _point(config: DictConfig, invocation: Invocation) -> None:
     """What a job of a cluster does: one point, shown in the job's log."""
     with Screen() as screen:
         invocation.on_event = screen.event
@@ -291,17 +282,17 @@ class _Interrupts:
 def _mirrored(invocation: Invocation) -> bool:
     """Whether there is a run to publish, and it was asked for."""
     settings = invocation.last_config.get("wandb")
-    return invocation.store is not None and settings is not None and settings["mode"] != "disabled"
+    return bool(invocation.folders) and settings is not None and settings["mode"] != "disabled"
 
 
 def _mirror(invocation: Invocation, code: int) -> int:
     """Publishes the stored run to wandb; the results are safe whatever comes of it.  Gives the exit code."""
     if not _mirrored(invocation):
         return code
-    assert invocation.store is not None
     try:
         with _Interrupts():
-            publish(invocation.store.folder, **invocation.last_config["wandb"])
+            for folder in invocation.folders:
+                publish(folder, **invocation.last_config["wandb"])
     except KeyboardInterrupt:
         return _say(_not_mirrored(invocation, "interrupted"), 130)
     except Exception as error:  # a mirror: network, login and disk are its troubles, not the run's
@@ -310,8 +301,7 @@ def _mirror(invocation: Invocation, code: int) -> int:
 
 
 def _not_mirrored(invocation: Invocation, reason: str) -> str:
-    assert invocation.store is not None
-    later = f"python -m harness.publish {shlex.quote(str(invocation.store.folder))}"
+    later = "; ".join(f"python -m harness.publish {shlex.quote(str(folder))}" for folder in invocation.folders)
     return f"the run is stored but not mirrored to wandb ({reason}); later: {later}"
 
 

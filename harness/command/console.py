@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -18,7 +18,9 @@ from harness.plan.planning import Group, Plan
 from harness.plan.small_problems import as_argument, smaller
 from harness.records import headline
 from harness.records.rows import IDLE, Measurement, Ratio, Status
-from harness.runs.store import Store, StoredGroup
+from harness.runs import Run
+from harness.runs.group import StoredGroup
+from harness.runs.store import Store
 
 FILE_WIDTH = 140
 """Width of a table that is written to a file or a pipe, in characters."""
@@ -152,14 +154,12 @@ class Screen:
             timed = store.manifest["device"] == "cuda"  # else nothing is measured that the rest could be overhead of
             self._line(f"time: {ledger.sentence(seconds) if timed else f'{sum(seconds.values()):.1f} s'}")
 
-    def merged(self, store: Store, statuses: Mapping[str, int]) -> None:
-        """The jobs of a cluster have become one run; how its cases ended."""
-        groups, machines = store.manifest["groups"], store.manifest.get("machines", [])
-        where = (store.manifest["gpu"] or {}).get("name", "CPU")
-        boards = {(machine["gpu"] or {}).get("uuid_hash", machine["part"]) for machine in machines}
-        self._line(f"{len(machines)} jobs on {len(boards)} x {where}: {len(groups)} problems -> {store.folder}")
-        self._line("cases: " + ", ".join(f"{count} {status}" for status, count in statuses.items()))
-        for note in store.manifest["notes"]:
+    def of_a_job(self, run: Run) -> None:
+        """What a job of a cluster has stored."""
+        where = (run.manifest["gpu"] or {}).get("name", "CPU")
+        ended = ", ".join(f"{count} {status}" for status, count in run.measurements["status"].value_counts().items())
+        self._line(f"a job on {where}: {len(run.manifest['groups'])} problems, cases: {ended} -> {run.path}")
+        for note in run.manifest["notes"]:
             self._line(f"note: {note}")
 
     def plan(self, plan: Plan, machine: Machine, inspected: Sequence[Inspected]) -> None:

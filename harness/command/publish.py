@@ -24,7 +24,7 @@ from harness.records.naming import gpu_slug
 from harness.runs import ResultsError, Run, load_run
 
 METRICS = {"tflops": "tflops", "gbps": "gbps", "latency_us": "latency_us_p50", "roof_pct": "roof_pct_measured"}
-"""Name in wandb -> column of measurements.csv, of the rounds."""
+"""Name in wandb -> column of `Measurement`, of the rounds."""
 
 STARTED = "started"
 """Key of the summary: when the run started, in seconds since 1970, the axis of what is shown over time."""

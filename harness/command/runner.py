@@ -33,6 +33,9 @@ def run_job(plan: Plan, config: Mapping[str, Any], invocation: Invocation, scree
     if only_plan:
         screen.plan(plan, machine, inspected)
         return
+    if all(_stored_elsewhere(group, config, inspected, invocation) for group in plan.groups):
+        invocation.ran += len(plan.groups)
+        return
     store = invocation.open_store(plan, config, machine)
     store.update(roofs=store.manifest["roofs"] or machine.roofs)
     # Roofs are those of the run, also where a resumed invocation measured its own.
@@ -48,9 +51,8 @@ def run_job(plan: Plan, config: Mapping[str, Any], invocation: Invocation, scree
         for number, group in enumerate(plan.groups):
             runnable = _runnable(group, inspected)
             settings = settings_of(config, group)
-            for groups in (store.manifest["groups"], invocation.stored_elsewhere):
-                _refuse_other_settings(group, newest_settings(groups, runnable), settings)
-            if store.covered(runnable) or covers(invocation.stored_elsewhere, runnable):
+            _refuse_other_settings(group, newest_settings(store.manifest["groups"], runnable), settings)
+            if store.covered(runnable) or _stored_elsewhere(group, config, inspected, invocation):
                 invocation.ran += 1
                 screen.skip(number, group)
                 continue
@@ -77,6 +79,15 @@ class _Later:
         action, self.action = self.action, None
         if action is not None:
             action()
+
+
+def _stored_elsewhere(
+    group: Group, config: Mapping[str, Any], inspected: list[Inspected], invocation: Invocation
+) -> bool:
+    """Whether another run of this multirun holds the group, measured under the same settings."""
+    settings = settings_of(config, group)
+    alike = [one for one in invocation.stored_elsewhere if not differences(one["settings"], settings)]
+    return covers(alike, _runnable(group, inspected))
 
 
 def _refuse_other_settings(group: Group, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:

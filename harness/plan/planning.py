@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeGuard
+from typing import Annotated, Any, Literal, get_type_hints
+
+from pydantic import ConfigDict, Field, FiniteFloat, StrictBool, ValidationError, model_validator
+from pydantic.dataclasses import dataclass as model
 
 from harness import workloads
 from harness.plan import roofline, seeds
 from harness.records.datasheets import find_datasheet
-from harness.records.errors import HarnessError
+from harness.records.errors import HarnessError, objection
 from harness.records.naming import Contestant, closest, expand_problems, parse_contestant, torn_braces
 from harness.records.rows import case_id
 from harness.workloads.spec import ProblemSpec
@@ -35,29 +37,55 @@ class Candidate(Contestant):
         return cls(contestant.implementation, contestant.variant, target)
 
 
-@dataclass(frozen=True)
+LARGEST = 2**63 - 1
+"""The largest whole number that a stored table is read with."""
+CLEAN = "cuda_events_clean"
+"""The timer whose flush leaves no lines to be written back."""
+_CHECKED = ConfigDict(extra="forbid")
+Positive = Annotated[FiniteFloat, Field(gt=0, strict=True)]
+Whole = Annotated[int, Field(ge=0, le=LARGEST, strict=True)]
+Text = Annotated[str, Field(min_length=1)]
+
+
+@model(frozen=True, config=_CHECKED)
 class TimerSettings:
     """The group `timer/`; each field is described in its files."""
 
-    kind: str
-    flush_l2: bool
-    warmup_seconds: float
-    budget_seconds: float
-    ci_width: float
-    min_rounds: int
-    max_rounds: int
-    telemetry_interval_ms: float
-    placements: int = 1
-    placements_under_us: float = 20.0
-    settled: str = "never"
-    settled_over_us: float = 1000.0
-    settled_over_host: float = 2.0
+    kind: Literal["cuda_events", "cuda_graph", "cuda_events_clean"]
+    flush_l2: StrictBool
+    warmup_seconds: Positive
+    budget_seconds: Positive
+    ci_width: Positive
+    min_rounds: Annotated[Whole, Field(ge=2)]
+    max_rounds: Whole
+    telemetry_interval_ms: Positive
+    placements: Annotated[Whole, Field(ge=1)] = 1
+    placements_under_us: Positive = 20.0
+    settled: Literal["auto", "always", "never"] = "never"
+    """When groups are also measured in sustained (back-to-back) blocks."""
+    settled_over_us: Positive = 1000.0
+    settled_over_host: Positive = 2.0
     settled_own: tuple[str, ...] = ()
-    settled_fastest: int = 3
-    settled_rounds: int = 4
-    settled_budget_seconds: float = 12.0
-    settled_block_seconds: float = 0.5
-    settled_drop_seconds: float = 0.15
+    settled_fastest: Whole = 3
+    settled_rounds: Annotated[Whole, Field(ge=2)] = 4
+    settled_budget_seconds: Positive = 12.0
+    settled_block_seconds: Positive = 0.5
+    settled_drop_seconds: Positive = 0.15
+
+    @model_validator(mode="after")
+    def _consistent(self) -> TimerSettings:
+        if self.kind == CLEAN and not self.flush_l2:
+            raise ValueError(f"flush_l2 is false, needs to be true with timer.kind={CLEAN}")
+        if self.settled_drop_seconds >= self.settled_block_seconds:
+            raise ValueError(
+                f"settled_drop_seconds is {self.settled_drop_seconds:g}, needs to be less than "
+                f"timer.settled_block_seconds, {self.settled_block_seconds:g}"
+            )
+        if self.min_rounds > self.max_rounds:
+            raise ValueError(
+                f"min_rounds is {self.min_rounds}, needs to be at most timer.max_rounds, {self.max_rounds}"
+            )
+        return self
 
     @property
     def cache(self) -> str:
@@ -67,14 +95,61 @@ class TimerSettings:
         return "flushed, clean" if self.kind == CLEAN else "flushed"
 
 
-@dataclass(frozen=True)
+@model(frozen=True, config=_CHECKED)
 class Limits:
     """The key `limits`; each field is described in config.yaml."""
 
-    case_seconds: float
-    call_seconds: float
-    profile_seconds: float
-    memory_fraction: float
+    case_seconds: Positive
+    call_seconds: Positive
+    profile_seconds: Positive
+    memory_fraction: Annotated[Positive, Field(le=1)]
+
+
+@model(frozen=True, config=_CHECKED)
+class _Workload:
+    name: str
+    baseline: str
+    implementations: Mapping[str, Any]
+    ncu_metrics: list[str] | None
+
+
+@model(frozen=True, config=_CHECKED)
+class _Estimate:
+    case_seconds: Positive
+    over_roof: Positive
+
+
+@model(frozen=True, config=_CHECKED)
+class _Wandb:
+    mode: Literal["offline", "online", "disabled"]
+    project: Text
+    entity: Any
+    dir: Text
+
+
+@model(frozen=True, config=_CHECKED)
+class Config:
+    """A configuration; configs/config.yaml describes each key.  What is `Any` here is checked where it is read."""
+
+    name: Any
+    workload: _Workload
+    problem: Mapping[str, Any]
+    problems: Any
+    implementations: Any
+    dtype: Any
+    direction: Any
+    distribution: Any
+    seed: Whole | None
+    device: Mapping[str, Any]
+    timer: TimerSettings
+    profile: Literal["ncu"] | None
+    limits: Limits
+    estimate: _Estimate
+    campaign: Text
+    results_dir: Text
+    run_id: Any
+    plan: StrictBool
+    wandb: _Wandb
 
 
 @dataclass(frozen=True)
@@ -166,38 +241,12 @@ ESTIMATED_ON = "NVIDIA H200"
 """The GPU that estimates are of; as its driver calls it."""
 
 
-KEYS = (
-    *("name", "workload", "problem", "problems", "implementations", "dtype", "direction", "distribution", "seed"),
-    *("device", "timer", "profile", "limits", "estimate", "campaign", "results_dir", "run_id", "plan", "wandb"),
-)
-"""The keys of a configuration; configs/config.yaml describes each."""
-MAPPINGS = {
-    "workload": ("name", "baseline", "implementations", "ncu_metrics"),
-    "timer": tuple(field.name for field in fields(TimerSettings)),
-    "limits": tuple(field.name for field in fields(Limits)),
-    "estimate": ("case_seconds", "over_roof"),
-    "wandb": ("mode", "project", "entity", "dir"),
-}
-"""Those of them that hold keys, with the keys."""
-TEXTS = ("campaign", "results_dir", "wandb.project", "wandb.dir", "device._target_")
-CLEAN = "cuda_events_clean"
-"""The timer whose flush leaves no lines to be written back."""
-TIMERS = ("cuda_events", "cuda_graph", CLEAN)
-SETTLED = ("auto", "always", "never")
-"""When groups are also measured in sustained (back-to-back) blocks."""
-LARGEST = 2**63 - 1
-"""The largest whole number that a stored table is read with."""
-_WHOLE = ("min_rounds", "max_rounds", "placements", "settled_fastest", "settled_rounds")
-"""Keys of the timer that are whole numbers."""
-WANDB_MODES = ("offline", "online", "disabled")
-
-
 def make_plan(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> Plan:
     """The plan of a resolved configuration (plain dicts and lists); raises `HarnessError` for what is wrong in it.
 
     overrides: the command-line overrides, to refuse those that an experiment's own list would silently ignore.
     """
-    _check_keys(config)
+    checked = _checked(config)
     workload = str(config["workload"]["name"])
     module = workloads.load(workload)
     entries = _problem_entries(config, overrides)
@@ -221,68 +270,44 @@ def make_plan(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> Plan:
         if distribution not in module.DISTRIBUTIONS:
             known = ", ".join(module.DISTRIBUTIONS)
             raise HarnessError(f"{workload} has no distribution {distribution!r}: there is {known}")
-        seed = seeds.drawn() if config["seed"] is None else _whole_number("seed", config["seed"])
+        seed = seeds.drawn() if checked.seed is None else checked.seed
         groups.setdefault((problem, distribution), Group(workload, problem, distribution, seed, contestants))
-    if config["profile"] not in (None, "ncu"):
-        raise HarnessError(f"profile is {config['profile']!r}: there is ncu, or null for none")
-    metrics = config["workload"].get("ncu_metrics") or [] if config["profile"] else []
-    if not isinstance(metrics, list):
-        raise HarnessError(f"workload.ncu_metrics is {metrics!r}, needs a list of metrics")
+    metrics = checked.workload.ncu_metrics or [] if checked.profile else []
     return Plan(
         name=str(config["name"] or workload),
         workload=workload,
         baseline=baseline,
         groups=tuple(groups.values()),
         device=config["device"],
-        timer=_timer(config["timer"]),
-        limits=_limits(config["limits"]),
-        profile_metrics=tuple(str(metric) for metric in metrics),
-        estimate_case_seconds=_positive("estimate.case_seconds", config["estimate"]["case_seconds"]),
-        estimate_over_roof=_positive("estimate.over_roof", config["estimate"]["over_roof"]),
+        timer=checked.timer,
+        limits=checked.limits,
+        profile_metrics=tuple(metrics),
+        estimate_case_seconds=checked.estimate.case_seconds,
+        estimate_over_roof=checked.estimate.over_roof,
         carried=tuple(o for o in overrides if re.match(r"\+*(workload\.|device|timer|limits\.)", o)),
     )
 
 
-def _check_keys(config: Mapping[str, Any]) -> None:
-    """Every key is one that is read, and every value of the kind that is read; raises `HarnessError`."""
-    _exactly("", config, KEYS)
-    for name, keys in MAPPINGS.items():
-        _exactly(name, config[name], keys)
-    for name in ("problem", "workload.implementations", "device"):  # whose keys are read elsewhere
-        if not isinstance(_value(config, name), Mapping):
-            quote = torn_braces(_value(config, name), f"{name}={{KEY:value,KEY:value}}")
-            raise HarnessError(f"{name} is {_value(config, name)!r}, needs {{KEY: value}}{quote}")
-    for name in TEXTS:
-        if not isinstance(_value(config, name), str) or not _value(config, name):
-            raise HarnessError(f"{name} is {_value(config, name)!r}, needs a text")
-    for name in ("plan", "timer.flush_l2"):
-        if not isinstance(_value(config, name), bool):
-            raise HarnessError(f"{name} is {_value(config, name)!r}, needs true or false")
-    if config["wandb"]["mode"] not in WANDB_MODES:
-        raise HarnessError(f"wandb.mode is {config['wandb']['mode']!r}: there is {', '.join(WANDB_MODES)}")
-
-
-def _exactly(name: str, values: object, known: Sequence[str]) -> None:
-    """Raises `HarnessError` if this is no mapping with exactly these keys; the whole configuration has no name."""
-    if not isinstance(values, Mapping):
-        raise HarnessError(f"{name} is {values!r}, needs values for its keys {', '.join(known)}")
-    prefix = f"{name}." if name else ""
-    unknown = next((str(key) for key in values if key not in known), None)
-    if unknown is not None:
-        raise HarnessError(
-            f"{prefix}{unknown} is unknown: there is {', '.join(known)}{closest(unknown, known, prefix)}"
-        )
-    missing = next((key for key in known if key not in values), None)
-    if missing is not None:
-        raise HarnessError(f"{prefix}{missing} is missing: give {prefix}{missing}=...")
-
-
-def _value(config: Mapping[str, Any], name: str) -> Any:
-    """The value of a key with dots; None where it is missing."""
-    value: Any = config
-    for part in name.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
+def _checked(config: Mapping[str, Any]) -> Config:
+    """The configuration as it is read; raises `HarnessError` for the first key that is unknown, missing or wrong."""
+    try:
+        checked = Config(**config)
+    except ValidationError as error:
+        first = error.errors()[0]
+        *within, key = map(str, first["loc"]) if first["loc"] else ("",)
+        if first["type"] == "unexpected_keyword_argument":
+            of = get_type_hints(Config)[within[0]] if within else Config
+            known, prefix = [one.name for one in fields(of)], "".join(f"{part}." for part in within)
+            objected = f"{prefix}{key} is unknown: there is {', '.join(known)}{closest(key, known, prefix)}"
+        else:
+            objected = objection(error)
+            if isinstance(first["input"], str) and key in ("problem", "implementations", "device"):
+                objected += torn_braces(first["input"], f"{'.'.join((*within, key))}={{KEY:value,KEY:value}}")
+        raise HarnessError(objected) from None
+    target = config["device"].get("_target_")
+    if not isinstance(target, str) or not target:
+        raise HarnessError(f"device._target_ is {target!r}, needs to be a text")
+    return checked
 
 
 def _problem_entries(config: Mapping[str, Any], overrides: Sequence[str]) -> list[dict[str, Any]]:
@@ -322,77 +347,3 @@ def _contestants(config: Mapping[str, Any]) -> tuple[Candidate, ...]:
         if contestant not in contestants:
             contestants.append(contestant)
     return tuple(contestants)
-
-
-def _timer(values: Mapping[str, Any]) -> TimerSettings:
-    if values["kind"] not in TIMERS:
-        raise HarnessError(f"timer.kind is {values['kind']!r}: there is {', '.join(TIMERS)}")
-    if values["kind"] == CLEAN and not values["flush_l2"]:
-        raise HarnessError(f"timer.flush_l2 is false, needs to be true with timer.kind={CLEAN}")
-    numbers = {k: v for k, v in values.items() if k not in ("kind", "flush_l2", "settled", "settled_own")}
-    checked = {key: _positive(f"timer.{key}", value) for key, value in numbers.items() if key not in _WHOLE}
-    rounds = {key: _whole_number(f"timer.{key}", value) for key, value in numbers.items() if key in _WHOLE}
-    if values["settled"] not in SETTLED:
-        raise HarnessError(f"timer.settled is {values['settled']!r}: there is {', '.join(SETTLED)}")
-    own = values["settled_own"]
-    if isinstance(own, str) or not isinstance(own, Sequence) or not all(isinstance(name, str) for name in own):
-        raise HarnessError(f"timer.settled_own is {own!r}, needs a list of implementations such as [tk]")
-    if rounds["settled_rounds"] < 2:
-        raise HarnessError(f"timer.settled_rounds is {rounds['settled_rounds']}, needs to be at least 2")
-    if checked["settled_drop_seconds"] >= checked["settled_block_seconds"]:
-        raise HarnessError(
-            f"timer.settled_drop_seconds is {checked['settled_drop_seconds']:g}, needs to be less than "
-            f"timer.settled_block_seconds, {checked['settled_block_seconds']:g}"
-        )
-    if not 2 <= rounds["min_rounds"] <= rounds["max_rounds"]:
-        raise HarnessError(
-            f"timer.min_rounds is {rounds['min_rounds']}, needs to be at least 2 and at most timer.max_rounds, "
-            f"{rounds['max_rounds']}"
-        )
-    return TimerSettings(
-        kind=values["kind"],
-        flush_l2=bool(values["flush_l2"]),
-        warmup_seconds=checked["warmup_seconds"],
-        budget_seconds=checked["budget_seconds"],
-        ci_width=checked["ci_width"],
-        min_rounds=rounds["min_rounds"],
-        max_rounds=rounds["max_rounds"],
-        telemetry_interval_ms=checked["telemetry_interval_ms"],
-        placements=max(1, rounds["placements"]),
-        placements_under_us=checked["placements_under_us"],
-        settled=values["settled"],
-        settled_over_us=checked["settled_over_us"],
-        settled_over_host=checked["settled_over_host"],
-        settled_own=tuple(own),
-        settled_fastest=rounds["settled_fastest"],
-        settled_rounds=rounds["settled_rounds"],
-        settled_budget_seconds=checked["settled_budget_seconds"],
-        settled_block_seconds=checked["settled_block_seconds"],
-        settled_drop_seconds=checked["settled_drop_seconds"],
-    )
-
-
-def _limits(values: Mapping[str, Any]) -> Limits:
-    limits = Limits(**{key: _positive(f"limits.{key}", value) for key, value in values.items()})
-    if limits.memory_fraction > 1:
-        raise HarnessError(f"limits.memory_fraction is {values['memory_fraction']!r}, needs to be at most 1")
-    return limits
-
-
-def _positive(key: str, value: object) -> float:
-    if not _is_finite(value) or not value > 0:
-        raise HarnessError(f"{key} is {value!r}, needs a finite number above 0")
-    return float(value)
-
-
-def _is_finite(value: object) -> TypeGuard[int | float]:
-    """Whether this is a number, in the range of a float."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-
-
-def _whole_number(key: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise HarnessError(f"{key} is {value!r}, needs a whole number of at least 0")
-    if value > LARGEST:
-        raise HarnessError(f"{key} is {value}, needs to be at most {LARGEST}")
-    return value

@@ -8,8 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 
 @dataclass(frozen=True)
 class Roof:
@@ -45,6 +43,8 @@ class Datasheet:
 @cache
 def datasheets() -> tuple[tuple[re.Pattern[str], Datasheet], ...]:
     """Every known GPU with the pattern of the names under which its driver reports it."""
+    import yaml  # readers of runs do without
+
     entries: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "datasheets.yaml").read_text())
     return tuple(
         (

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class HarnessError(Exception):
@@ -14,6 +19,42 @@ class HarnessError(Exception):
     def __init__(self, sentence: str, exit_code: int = 2) -> None:
         super().__init__(sentence)
         self.exit_code = exit_code
+
+
+_PLAINER = {
+    r"^[A-Z][a-z]* should": "needs to",
+    "a (valid )?dictionary.*": "{KEY: value}",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "greater than": "above",
+    "less than": "below",
+    "a valid tuple": "a list",
+    "a valid string": "a text",
+    "a valid boolean": "true or false",
+    "a valid integer": "an integer",
+    "a valid": "a",
+}
+"""The validator's phrases, and how they are said here."""
+
+
+class ResultsError(Exception):
+    """A run folder that cannot be used, in one sentence: what is wrong, where, and what to do."""
+
+
+def objection(error: ValidationError, *within: str) -> str:
+    """The first of a model's objections in words, `timer.min_rounds is 1, needs to be greater than or equal to 2`.
+
+    within: the keys that lead to the model.
+    """
+    first = error.errors(include_url=False)[0]
+    name, words = ".".join([*within, *map(str, first["loc"])]), first["msg"]
+    if first["type"] in ("value_error", "json_invalid"):
+        return (f"{name}: " if name else "") + words.removeprefix("Value error, ")
+    if first["type"] in ("missing", "unexpected_keyword_argument"):
+        return f"{name} is {'missing' if first['type'] == 'missing' else 'unknown'}"
+    for said, plainer in _PLAINER.items():
+        words = re.sub(said, plainer, words)
+    return f"{name} is {first['input']!r:.60}, {words}"
 
 
 def one_line(error: BaseException, named: bool = False) -> str:

@@ -2,7 +2,7 @@
 else that of the rounds.
 
 The paper timed calls back to back, and a training loop runs so; in the rounds the board rests between calls, which at
-the power limit favours kernels that draw more power.  Rows are those of `measurements.csv` and `ratios.csv`, as
+the power limit favours kernels that draw more power.  Rows are `Measurement` and `Ratio`, as
 dictionaries or records; an empty cell is None or NaN.
 """
 
@@ -40,7 +40,7 @@ class RateHeadline:
 
 
 def of_ratio(row: Mapping[str, Any] | Ratio) -> RatioHeadline:
-    """The headline of a row of `ratios.csv`; rows without a settled ratio have that of the rounds."""
+    """The headline of a `Ratio`; rows without a settled ratio have that of the rounds."""
     cells = _cells(row)
     settled = known(cells.get("settled_ratio")) is not None
     names = (
@@ -53,7 +53,7 @@ def of_ratio(row: Mapping[str, Any] | Ratio) -> RatioHeadline:
 
 
 def of_case(row: Mapping[str, Any] | Measurement) -> RateHeadline:
-    """The headline of a row of `measurements.csv`."""
+    """The headline of a `Measurement`."""
     cells = _cells(row)
     if known(cells.get("settled_tflops")) is not None:
         return RateHeadline(known(cells["settled_latency_us"]), known(cells["settled_tflops"]), SETTLED)

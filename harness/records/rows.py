@@ -1,21 +1,22 @@
 """The records a run stores: one `Measurement` a case, one `Ratio` a pair of cases timed together.
 
-The fields of the two dataclasses are, in order, the columns of `measurements.csv` and `ratios.csv`.  What may not be
-stored cannot be constructed: a case that did not pass verification has no time.
+The fields are, in order, the columns of the tables that readers get.  What may not be stored cannot be constructed: a
+case that did not pass verification has no time.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import fields
 from enum import StrEnum
-from typing import Any, ClassVar, Self, get_type_hints
+from functools import cache
+from typing import Annotated, Any, ClassVar, get_type_hints
 
-SCHEMA_VERSION = 1
-"""Version of every file in a run folder.  A reader refuses any other."""
-
+from pydantic import AfterValidator, ConfigDict, Field, FiniteFloat, NonNegativeInt, PositiveFloat, model_validator
+from pydantic.dataclasses import dataclass
 
 OWN_BOUND = "a bound of its own"
 """Marks, in the `reason` of a pass, that the library is less precise by design and was held to a wider bound."""
@@ -48,10 +49,6 @@ class Verdict(StrEnum):
     AMBIGUOUS = "AMBIGUOUS"
 
 
-class RecordError(ValueError):
-    """A record that contradicts itself, or a stored row that is not a valid record."""
-
-
 def case_id(
     *, workload: str, direction: str, problem: str, dtype: str, distribution: str, implementation: str, variant: str
 ) -> str:
@@ -63,159 +60,204 @@ def case_id(
     return hashlib.sha256(key.encode()).hexdigest()[:12]
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Row:
-    """A frozen dataclass that is one line of a CSV file: `None` is an empty cell."""
+NAMED = ("case_id", "workload", "direction", "problem", "dtype", "distribution", "implementation", "variant")
+"""The column of a case's id, and those that the id is computed from."""
+Text = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
+"""On one line: a reason may arrive with line breaks in it."""
+_STORED = ConfigDict(extra="forbid", ser_json_inf_nan="constants", defer_build=True)
+_CASE_ID = re.compile(r"[0-9a-f]{12}")
+_QUOTED_PLAINLY = re.compile(r"""(?:[^"'\\]|'[^']*'|"[^"\\]*")*+""")
+"""A command that every shell parses alike: quotes closed, no backslashes."""
+
+
+@dataclass(frozen=True, kw_only=True, config=_STORED)
+class Row:
+    """One line of a table: `None` is an empty cell."""
 
     LATER: ClassVar[tuple[str, ...]] = ()
-    """Columns that files from before they were introduced lack, all together."""
+    """Columns that runs from before they were introduced lack, all together."""
 
     @classmethod
     def columns(cls) -> tuple[str, ...]:
         return tuple(field.name for field in fields(cls))
 
-    def to_row(self) -> dict[str, str]:
-        """The cells as text.  Floats use the shortest text that reads back to the same number."""
-        return {name: _to_text(getattr(self, name)) for name in self.columns()}
-
     @classmethod
-    def from_row(cls, row: Mapping[str, str]) -> Self:
-        """The record of a row of text; raises `RecordError` on a missing, surplus or unreadable cell."""
-        if set(row) != set(cls.columns()):
-            odd = sorted(str(name) for name in set(row) ^ set(cls.columns()))
-            raise RecordError(f"row has other columns than {cls.__name__}: {', '.join(odd)} missing or surplus")
-        hints = get_type_hints(cls)
-        return cls(**{name: _from_text(name, hints[name], row[name]) for name in cls.columns()})
+    @cache
+    def kinds(cls) -> dict[str, Any]:
+        """The type of each column; `str` for those whose cells are text and never `None`."""
+        return {name: kind for name, kind in get_type_hints(cls).items() if name in cls.columns()}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Measurement(_Row):
-    """One case as it ended: one row of `measurements.csv`."""
+@dataclass(frozen=True, kw_only=True, config=_STORED)
+class Measurement(Row):
+    """One case as it ended."""
 
-    run_id: str
+    run_id: Text
     """Folder name of the run: UTC time and six hex digits."""
-    case_id: str
+    case_id: Text
     """`case_id()` of the next columns."""
-    workload: str
+    workload: Text
     """Operation, e.g. `gemm`."""
-    direction: str
+    direction: Text
     """`fwd` or `bwd`."""
-    implementation: str
+    implementation: Text
     """Provider, e.g. `tk` or `cublas`."""
-    variant: str
+    variant: Text
     """Canonical options of the implementation, `stages=2;persistent=0`; empty for none."""
-    version: str
+    version: Text
     """What the implementation says of itself and of its library."""
-    problem: str
+    problem: str = Field(pattern=r"^[^=;\s]+=[^=;]+(;[^=;]+=[^=;]+)*$")
     """Canonical text of the problem, `M=4096;N=4096;K=64`."""
-    dtype: str
+    dtype: Text
     """`bf16`, `fp16`, `fp32` or `e4m3`."""
-    distribution: str
+    distribution: Text
     """How inputs were drawn: `normal`, `uniform`, `zeros`."""
-    seed: int
+    seed: int = Field(ge=0, lt=2**63)
     """What the seeds of its inputs, audits and orders are derived from; `seed=` with it replays them."""
     status: Status
-    reason: str
+    reason: Text
     """Why it did not pass, in words; for a pass a remark (such as a check on slices) or nothing."""
     rel_l2_error: float | None
     """||out - reference|| / ||reference|| against float64, of the worst output."""
     max_abs_error: float | None
     """Largest absolute error of the worst output."""
-    worst_output: str
+    worst_output: Text
     """Name of the output with the largest error relative to its tolerance."""
-    tolerance: float | None
+    tolerance: FiniteFloat | None
     """Bound on `rel_l2_error`."""
-    n_samples: int
+    n_samples: NonNegativeInt
     """Timed calls; 0 where nothing was timed."""
-    timer: str
+    timer: Text
     """`cuda_events`, `cuda_graph` or `cuda_events_clean`; empty where nothing was timed."""
-    cache: str
+    cache: Text
     """State of the L2 before each call: `flushed`, `flushed, clean` or `warm`; empty where nothing was timed."""
-    latency_us_p10: float | None
-    latency_us_p50: float | None
-    latency_us_p90: float | None
-    tflops: float | None
+    latency_us_p10: FiniteFloat | None = None
+    latency_us_p50: FiniteFloat | None = None
+    latency_us_p90: FiniteFloat | None = None
+    tflops: FiniteFloat | None = None
     """Workload's FLOPs over the median latency."""
-    gbps: float | None
+    gbps: FiniteFloat | None = None
     """Workload's bytes (each input and output once) over the median latency."""
-    roof_pct_measured: float | None
+    roof_pct_measured: FiniteFloat | None = None
     """Share of the roofline built from the roofs that this run measured."""
-    roof_pct_datasheet: float | None
+    roof_pct_datasheet: FiniteFloat | None = None
     """Share of the roofline built from the datasheet's numbers; empty for a GPU that we have no datasheet of."""
-    bound: str
+    bound: Text
     """`compute` or `memory`: which roof is the lower one for this problem; `launch`: an empty kernel takes longer."""
-    aa_noise_pct: float | None
+    aa_noise_pct: FiniteFloat | None = None
     """Distance between the medians of halves of the case's own samples; at least one tick of the clock."""
-    sm_clock_mhz: float | None
+    sm_clock_mhz: FiniteFloat | None = None
     """Median SM clock over the rounds; empty for long calls, at whose beginning it is their predecessor's."""
-    power_w: float | None
+    power_w: FiniteFloat | None = None
     """Median board power over the rounds, all contestants and flushes in it; empty where the clock is."""
-    energy_mj: float | None
+    energy_mj: FiniteFloat | None = None
     """Board energy a call, in millijoules; empty for what was not measured settled."""
-    tflops_per_w: float | None
+    tflops_per_w: FiniteFloat | None = None
     """Settled rate over settled power; empty for what was not measured settled."""
-    throttled: str
+    throttled: Text
     """Throttle reasons seen in the rounds, joined by `;`; `none` if there were none; empty if not sampled."""
     LATER: ClassVar = ("settled_tflops", "settled_blocks")
-    settled_latency_us: float | None = None
+    settled_latency_us: FiniteFloat | None = None
     """Time a call in blocks of calls back to back, the geometric mean over the blocks; this and the next five are
     empty for what was not measured settled."""
-    settled_clock_mhz: float | None = None
+    settled_clock_mhz: FiniteFloat | None = None
     """Median SM clock over the blocks."""
-    settled_power_w: float | None = None
+    settled_power_w: FiniteFloat | None = None
     """Board power, mean over the blocks: counted energy over time; the readings on a board that does not count."""
-    settled_energy_mj: float | None = None
+    settled_energy_mj: FiniteFloat | None = None
     """Energy a call, in millijoules, by the board's own counter, mean over the blocks."""
-    settled_tflops: float | None = None
+    settled_tflops: FiniteFloat | None = None
     """Workload's FLOPs over the settled latency."""
     settled_blocks: int | None = None
     """Blocks that count."""
-    peak_memory_mib: float | None
+    peak_memory_mib: FiniteFloat | None
     """What one call takes from the caching allocator at its peak: outputs and workspace, inputs not counted."""
-    kernel_names: str
+    kernel_names: Text
     """CUDA kernels that the profiler saw in one call, joined by ` | `."""
-    repro_command: str
+    repro_command: Text
     """Command that runs this one case again."""
 
-    def __post_init__(self) -> None:
-        _check_measurement(self)
+    @classmethod
+    def timed(cls) -> tuple[str, ...]:
+        """The columns that are empty where nothing was timed."""
+        return tuple(field.name for field in fields(cls) if field.default is None)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Measurement:
+        for holds, rule in self._rules():
+            if not holds:
+                raise ValueError(f"{self.workload} {self.problem} {self.implementation}[{self.variant}]: {rule}")
+        return self
+
+    def _rules(self) -> Iterator[tuple[bool, str]]:
+        """What holds of the columns together, each with what to say where it does not."""
+        named = {name: getattr(self, name) for name in NAMED[1:]}
+        if _CASE_ID.fullmatch(self.case_id):  # else the name is no digest
+            yield case_id(**named) == self.case_id, f"case {self.case_id} is {case_id(**named)} by its columns"
+        yield _readable(self.repro_command), f"no shell reads the repro_command {self.repro_command}"
+        if self.status is Status.PASSED:
+            error, tolerance = self.rel_l2_error, self.tolerance
+            within = error is not None and tolerance is not None and error <= tolerance
+            yield within, f"a pass needs an error within its tolerance, has {error} and {tolerance}"
+        else:
+            yield bool(self.reason), f"status {self.status} needs a reason"
+            yield self.n_samples == 0, f"{self.n_samples} samples of a case with status {self.status}"
+        latencies = [self.latency_us_p10, self.latency_us_p50, self.latency_us_p90]
+        settled = (self.settled_tflops, self.settled_blocks)
+        whole = settled == (None, None) or None not in (*settled, self.settled_latency_us)
+        yield whole, "some of its settled columns are empty and others are not"
+        if self.n_samples:
+            absent = [name for name in ("tflops", "gbps", "aa_noise_pct") if getattr(self, name) is None]
+            yield not absent, f"{self.n_samples} samples, but no {', '.join(absent)}"
+            known = [one for one in latencies if one is not None]
+            ascending = len(known) == 3 and known == sorted(known) and known[0] > 0
+            yield (
+                ascending,
+                f"{self.n_samples} samples beside the latencies {latencies}, needs ascending ones",
+            )
+            yield bool(self.timer and self.cache), "samples without timer or cache state"
+        else:
+            present = [name for name in (*self.timed(), "timer", "cache") if getattr(self, name) not in (None, "")]
+            yield not present, f"no samples, but {', '.join(present)} set"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ratio(_Row):
-    """Speed of one case over another's, both timed in the same interleaved rounds: one row of `ratios.csv`."""
+@dataclass(frozen=True, kw_only=True, config=_STORED)
+class Ratio(Row):
+    """Speed of one case over another's, both timed in the same interleaved rounds."""
 
     run_id: str
     case_id: str
     baseline_case_id: str
-    ratio_p50: float
+    ratio_p50: PositiveFloat
     """Median latency of the baseline over that of the case: above 1, the case is faster."""
-    ci_low: float
-    ci_high: float
+    ci_low: PositiveFloat
+    ci_high: PositiveFloat
     """95 % interval over rounds."""
     verdict: Verdict
     LATER: ClassVar = ("settled_ratio", "settled_ci_low", "settled_ci_high", "settled_verdict")
-    settled_ratio: float | None = None
+    settled_ratio: PositiveFloat | None = None
     """The same from settled blocks; this and the next three are empty unless both cases were measured settled."""
-    settled_ci_low: float | None = None
-    settled_ci_high: float | None = None
+    settled_ci_low: PositiveFloat | None = None
+    settled_ci_high: PositiveFloat | None = None
     """95 % interval over rounds of blocks."""
     settled_verdict: Verdict | None = None
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _consistent(self) -> Ratio:
         if self.case_id == self.baseline_case_id:
-            raise RecordError(f"ratio of case {self.case_id} with itself")
-        _check_interval("ratio_p50", self.ratio_p50, self.ci_low, self.ci_high)
+            raise ValueError(f"ratio of case {self.case_id} with itself")
         settled = (self.settled_ratio, self.settled_ci_low, self.settled_ci_high, self.settled_verdict)
-        if any(value is None for value in settled) != all(value is None for value in settled):
-            raise RecordError(f"ratio of case {self.case_id}: some of its settled columns are empty and others are not")
-        if self.settled_ratio is not None and self.settled_ci_low is not None and self.settled_ci_high is not None:
-            _check_interval("settled_ratio", self.settled_ratio, self.settled_ci_low, self.settled_ci_high)
+        if settled.count(None) not in (0, 4):
+            raise ValueError(f"ratio of case {self.case_id}: some of its settled columns are empty and others are not")
+        for low, high in ((self.ci_low, self.ci_high), settled[1:3]):
+            if low is not None and high is not None and low > high:
+                raise ValueError(f"ratio of case {self.case_id}: the interval [{low}, {high}] is empty")
+        return self
 
 
-@dataclass(frozen=True, kw_only=True)
-class SettledBlock(_Row):
-    """One block of calls back to back: one row of `settled.parquet`."""
+@dataclass(frozen=True, kw_only=True, config=_STORED)
+class SettledBlock(Row):
+    """One block of calls back to back."""
 
     case_id: str
     block: int
@@ -235,98 +277,21 @@ class SettledBlock(_Row):
     """A call; empty where the board does not count."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProfileMetric(_Row):
-    """One Nsight Compute metric of one kernel of a case: one row of `profile.csv`."""
+@dataclass(frozen=True, kw_only=True, config=_STORED)
+class ProfileMetric(Row):
+    """One Nsight Compute metric of one kernel of a case."""
 
     run_id: str
     case_id: str
-    kernel_name: str
-    metric: str
+    kernel_name: Text
+    metric: Text
     value: float
-    unit: str
+    unit: Text
 
 
-_TIMED = (
-    "latency_us_p10",
-    "latency_us_p50",
-    "latency_us_p90",
-    "tflops",
-    "gbps",
-    "roof_pct_measured",
-    "roof_pct_datasheet",
-    "aa_noise_pct",
-    "sm_clock_mhz",
-    "power_w",
-    "energy_mj",
-    "tflops_per_w",
-    "settled_latency_us",
-    "settled_clock_mhz",
-    "settled_power_w",
-    "settled_energy_mj",
-    "settled_tflops",
-    "settled_blocks",
-)
-
-
-def _check_interval(name: str, value: float, low: float, high: float) -> None:
-    if not 0 < low <= high:
-        raise RecordError(f"ratio interval [{low}, {high}] is empty or not positive")
-    if not value > 0:
-        raise RecordError(f"{name} is {value}, must be positive")
-
-
-def _check_measurement(m: Measurement) -> None:
-    """The invariants of a measurement; raises `RecordError` with the case and the broken rule."""
-
-    def require(holds: bool, rule: str) -> None:
-        if not holds:
-            raise RecordError(f"{m.workload} {m.problem} {m.implementation}[{m.variant}] ({m.status}): {rule}")
-
-    for name in m.columns():
-        value = getattr(m, name)
-        require(not isinstance(value, float) or math.isfinite(value) or name.endswith("_error"), f"{name} is {value}")
-    if m.status is not Status.PASSED:
-        require(bool(m.reason), "a case that did not pass needs a reason")
-        require(m.n_samples == 0, "only a case that passed verification may have samples")
-    else:
-        require(m.rel_l2_error is not None and m.tolerance is not None, "a pass needs its error and tolerance")
-        assert m.rel_l2_error is not None
-        assert m.tolerance is not None
-        require(m.rel_l2_error <= m.tolerance, f"error {m.rel_l2_error} is above the tolerance {m.tolerance}")
-    if m.n_samples == 0:
-        present = [name for name in _TIMED if getattr(m, name) is not None]
-        require(not present, f"no samples, but {', '.join(present)} set")
-        require(not m.timer and not m.cache, "no samples, but timer or cache set")
-        return
-    p10, p50, p90 = m.latency_us_p10, m.latency_us_p50, m.latency_us_p90
-    require(m.n_samples > 0, f"n_samples is {m.n_samples}")
-    require(p10 is not None and p50 is not None and p90 is not None, "samples without latencies")
-    assert p10 is not None
-    assert p50 is not None
-    assert p90 is not None
-    require(0 < p10 <= p50 <= p90, f"latencies {p10}, {p50}, {p90} us are not positive and ascending")
-    require(bool(m.timer) and bool(m.cache), "samples without timer or cache state")
-
-
-_OPTIONAL: Mapping[Any, Any] = {float | None: float, int | None: int, Verdict | None: Verdict}
-"""Types of cells that may be empty."""
-
-
-def _to_text(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return repr(value)
-    return " ".join(str(value).split())  # one line a row: a reason may arrive with line breaks in it
-
-
-def _from_text(name: str, hint: Any, text: str) -> Any:
+def _readable(command: str) -> bool:
+    """Whether a shell reads the command."""
     try:
-        if hint is str:
-            return text
-        if hint in _OPTIONAL:
-            return _OPTIONAL[hint](text) if text != "" else None
-        return hint(text)  # int, float, Status, Verdict
+        return bool(_QUOTED_PLAINLY.fullmatch(command) or shlex.split(command))  # shlex reads a letter at a time
     except ValueError:
-        raise RecordError(f"column {name}: {text!r} is not a {getattr(hint, '__name__', hint)}") from None
+        return False

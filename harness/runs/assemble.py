@@ -6,7 +6,7 @@ Pure, except that a row's command leaves out the defaults read from `configs/`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,8 @@ from harness.plan.repetition import repro_command
 from harness.records import stats
 from harness.records.datasheets import Roof, find_datasheet
 from harness.records.rows import Measurement, Ratio, SettledBlock, Status
+from harness.runs.group import StoredGroup
 from harness.runs.samples import UNKNOWN, Samples
-from harness.runs.store import StoredGroup
 
 LONG_US = 1000.0
 """Calls that take longer than this are compared after the same predecessors.  In recorded attention on an H200 the
@@ -33,30 +33,6 @@ predecessor changed nothing for calls under 4 ms, and up to 14 % above 9 ms."""
 READABLE_US = 1000.0
 """NVML readings refer to the start of a call and take about this long. For longer calls they describe the previous
 one."""
-
-
-@dataclass(frozen=True)
-class Timed:
-    """The numbers of a timed case, under the names of their columns."""
-
-    latency_us_p10: float
-    latency_us_p50: float
-    latency_us_p90: float
-    tflops: float
-    gbps: float
-    roof_pct_measured: float | None
-    roof_pct_datasheet: float | None
-    aa_noise_pct: float
-    sm_clock_mhz: float | None
-    power_w: float | None
-    energy_mj: float | None = None
-    tflops_per_w: float | None = None
-    settled_latency_us: float | None = None
-    settled_clock_mhz: float | None = None
-    settled_power_w: float | None = None
-    settled_energy_mj: float | None = None
-    settled_tflops: float | None = None
-    settled_blocks: int | None = None
 
 
 def assemble(plan: Plan, group: Group, result: GroupResult, machine: Machine, run_id: str) -> StoredGroup:
@@ -95,7 +71,7 @@ def _blocks(group: Group, outcome: CaseOutcome) -> Iterator[SettledBlock]:
 
 def _samples(group: Group, outcome: CaseOutcome) -> Samples:
     """The samples of a case, with the ids of the cases that ran before them."""
-    ids = np.array([*group.case_ids, UNKNOWN["predecessor"]], dtype=object)  # NOBODY, -1, is the last
+    ids = np.array([*group.case_ids, UNKNOWN["predecessors"]], dtype=object)  # NOBODY, -1, is the last
     seats = (outcome.positions, ids[outcome.predecessors], outcome.placements)
     return Samples(outcome.latency_us, outcome.rounds, *seats)
 
@@ -173,7 +149,6 @@ def _measurement(
 ) -> Measurement:
     contestant, problem = group.contestants[outcome.index], group.problem
     timed = _timed(group, outcome, machine, noise_pct)
-    numbers: dict[str, Any] = vars(timed) if timed else dict.fromkeys(Timed.__dataclass_fields__)
     return Measurement(
         run_id=run_id,
         case_id=group.case_id(contestant),
@@ -200,31 +175,32 @@ def _measurement(
         peak_memory_mib=outcome.peak_memory_mib,
         kernel_names=" | ".join(outcome.kernel_names),
         repro_command=repro_command(plan, group, outcome.index),
-        **numbers,
+        **timed,
     )
 
 
-def _timed(group: Group, outcome: CaseOutcome, machine: Machine, noise_pct: float) -> Timed | None:
+def _timed(group: Group, outcome: CaseOutcome, machine: Machine, noise_pct: float) -> dict[str, Any]:
+    """The columns of a case that was timed; empty for any other."""
     if not len(outcome.latency_us):
-        return None
+        return {}
     workload, problem = workloads.load(group.workload), group.problem
     flops, traffic = workload.flops(problem), workload.traffic(problem)
     p10, p50, p90 = (float(value) for value in np.quantile(outcome.latency_us, [0.1, 0.5, 0.9]))
     measured, datasheet = _roofs(problem.dtype, machine)
     readable = p50 < READABLE_US
-    return Timed(
-        latency_us_p10=p10,
-        latency_us_p50=p50,
-        latency_us_p90=p90,
-        tflops=flops / (p50 * 1e6),
-        gbps=traffic.total / (p50 * 1e3),
-        roof_pct_measured=roofline.roof_pct(measured, flops, traffic, p50) if measured else None,
-        roof_pct_datasheet=roofline.roof_pct(datasheet, flops, traffic, p50) if datasheet else None,
-        aa_noise_pct=noise_pct,
-        sm_clock_mhz=outcome.sm_clock_mhz if readable else None,
-        power_w=outcome.power_w if readable else None,
+    return {
+        "latency_us_p10": p10,
+        "latency_us_p50": p50,
+        "latency_us_p90": p90,
+        "tflops": flops / (p50 * 1e6),
+        "gbps": traffic.total / (p50 * 1e3),
+        "roof_pct_measured": roofline.roof_pct(measured, flops, traffic, p50) if measured else None,
+        "roof_pct_datasheet": roofline.roof_pct(datasheet, flops, traffic, p50) if datasheet else None,
+        "aa_noise_pct": noise_pct,
+        "sm_clock_mhz": outcome.sm_clock_mhz if readable else None,
+        "power_w": outcome.power_w if readable else None,
         **_settled(outcome.settled, flops),
-    )
+    }
 
 
 def _settled(blocks: Sequence[Block], flops: float) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from typing import Any
 import pandas as pd
 
 from harness.records import headline
-from harness.records.errors import HarnessError
+from harness.records.errors import HarnessError, ResultsError
 from harness.records.naming import Contestant, closest, parse_contestant, problem_keys
 from harness.records.rows import Status
-from harness.runs.stored import GROUP, MANIFEST, ResultsError, Run, load_campaign, load_run
+from harness.runs.stored import GROUP, MANIFEST, Run, load_campaign, load_run
 
 _OF_THE_RUN = ("run_id", "campaign", "gpu", "git_commit")
 _HEADLINE = ("headline_latency_us", "headline_tflops", "headline_source")
@@ -44,7 +44,7 @@ def frame(path: str | Path | Sequence[str | Path], *, against: str | None = None
     | `baseline` | str | the contestant that the ratio is over; empty for none |
     | `ratio`, `ratio_ci_low`, `ratio_ci_high` | float64 | speed over the baseline's, above 1 is faster; its 95 % interval |
     | `ratio_verdict`, `ratio_source` | str | `SAME`, `FASTER`, `SLOWER` or `AMBIGUOUS`; `settled` or `rounds` |
-    | all others | | the columns of measurements.csv, as `harness.records.rows.Measurement` describes them |
+    | all others | | the columns of `harness.records.rows.Measurement`, which describes them |
     """  # noqa: E501
     folders = [Path(path)] if isinstance(path, str | Path) else [Path(one) for one in path]
     runs = _runs(folders)

@@ -27,8 +27,8 @@ from harness.runs.store import Store, run_folder
 class Invocation:
     """State of one command.  arguments: as given, for the manifest and for resuming; folder: of a resumed run.
 
-    For a job of a cluster (`harness.command.cluster`), part: where to store instead of in a folder of the run's own;
-    stored_elsewhere: groups of the run's manifest, which need no measuring.
+    For a job of a cluster (`harness.command.cluster`), multirun: the name of the whole; stored_elsewhere: groups that
+    runs of it hold, which need no measuring.
     """
 
     run_id: str
@@ -42,14 +42,15 @@ class Invocation:
     did_not_run: list[str] = field(default_factory=list)
     """Why the other cases did not run."""
     last_config: Mapping[str, Any] = field(default_factory=dict)
-    part: Path | None = None
+    multirun: str = ""
+    made_by_jobs: list[Path] = field(default_factory=list)
+    """Runs that jobs of a cluster have made for this command."""
     stored_elsewhere: tuple[Mapping[str, Any], ...] = ()
     worker: Worker = field(default_factory=Worker)
     """The worker of earlier commands, if it is kept."""
     ledger: Ledger = field(default_factory=Ledger)
     """Accounts for the time of this command."""
     _earlier_seconds: Mapping[str, float] = field(default_factory=dict)
-    _merged: bool = False
     _machine: Machine | None = None
 
     def supervisor(self, device: Mapping[str, Any]) -> Supervisor:
@@ -66,12 +67,7 @@ class Invocation:
         return self._machine
 
     def account(self) -> dict[str, Any]:
-        """Entries of the manifest: where the time of the run has gone, earlier commands included.
-
-        A run that jobs of a cluster made has their accounts; this command has only waited for them.
-        """
-        if self._merged:
-            return {}
+        """Entries of the manifest: where the time of the run has gone, earlier commands included."""
         seconds = added(self._earlier_seconds, self.ledger.seconds())
         return {"seconds": seconds, "overhead_pct": overhead_pct(seconds)}
 
@@ -90,15 +86,11 @@ class Invocation:
             self.store.update(status="running", ended_utc=None)
             return self.store
         slug = gpu_slug(str(machine.gpu["name"])) if machine.gpu else machine.kind
-        folder = self.part or run_folder(config["results_dir"], slug, str(config["campaign"]), self.run_id)
+        folder = run_folder(config["results_dir"], slug, str(config["campaign"]), self.run_id)
         self.store = Store.create(folder, _manifest(self, plan, config, machine))
         if machine.gpu and find_datasheet(str(machine.gpu["name"])) is None:
             self.store.note(f"no datasheet of {machine.gpu['name']}: only shares of the roofs measured here are given")
         return self.store
-
-    def take_over(self, store: Store) -> None:
-        """Makes a run that other processes have measured this command's."""
-        self.store, self.last_config, self._merged = store, store.manifest["config"], True
 
     def close(self, status: str) -> None:
         """Ends the worker and marks the manifest."""
@@ -110,10 +102,14 @@ class Invocation:
                 self.store.__exit__()
 
     @property
+    def folders(self) -> list[Path]:
+        """The runs that this command has stored."""
+        return [self.store.folder] if self.store is not None else self.made_by_jobs
+
+    @property
     def resume_command(self) -> str:
         """The command that resumes the run, once it has a folder."""
-        assert self.store is not None
-        return f"python -m harness resume={shlex.quote(str(self.store.folder))}"
+        return f"python -m harness resume={shlex.quote(str(self.folders[0]))}"
 
 
 def _manifest(invocation: Invocation, plan: Plan, config: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
@@ -122,6 +118,7 @@ def _manifest(invocation: Invocation, plan: Plan, config: Mapping[str, Any], mac
     sheet = find_datasheet(str(machine.gpu.get("name", "")))
     return {
         "run_id": invocation.run_id,
+        "multirun": invocation.multirun or invocation.run_id,
         "campaign": str(config["campaign"]),
         "experiment": plan.name,
         "git_commit": source.git_commit,

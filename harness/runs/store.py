@@ -1,46 +1,33 @@
-"""The run folder, written so that nothing stored is lost: files grow by whole groups, or are replaced as a whole.
+"""The run folder, written so that nothing stored is lost: one file a group, none of which is ever changed.
 
-A group is written in the order samples (beside the old ones), ratios, measurements, profile, manifest.  Only when the
-manifest names it, with the size that each table then has, does it count as done; then the new samples take the old
-ones' place.  Whatever else a crash leaves is taken back when the folder is opened again.  A folder is locked while it
-is open, and has its name only once it is whole.
+A file is written aside, made durable and renamed; the manifest, which names the groups that count, comes last.  So a
+crash leaves at most a file that no manifest names, and the next group takes its place.  A folder is locked while it is
+open, and has its name only once it is whole.
 """
 
 from __future__ import annotations
 
 import contextlib
-import csv
 import errno
 import fcntl
-import io
-import itertools
 import json
 import os
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-import pandas as pd
-
-from harness.records.errors import HarnessError
-from harness.records.rows import SCHEMA_VERSION, Measurement, ProfileMetric, Ratio, SettledBlock, Status, _Row
-from harness.runs import samples as stored_samples
-from harness.runs import stored as results
-from harness.runs.samples import Samples
+from harness.records.errors import HarnessError, ResultsError
+from harness.records.rows import Status
+from harness.runs.group import StoredGroup, encoded, read_group
+from harness.runs.stored import MANIFEST, SCHEMA_VERSION, load_manifest
 
 LOCK = ".lock"
 """Locked while the folder is open, and gone when it was closed; one that a killed process left is free."""
-
-_TABLES: tuple[tuple[str, type[_Row]], ...] = (
-    (results.MEASUREMENTS, Measurement),
-    (results.RATIOS, Ratio),
-    (results.PROFILE, ProfileMetric),
-)
+_PREFIX = "group-"
 
 
 class StoreError(HarnessError):
@@ -50,24 +37,6 @@ class StoreError(HarnessError):
         super().__init__(sentence, exit_code=1)
 
 
-@dataclass(frozen=True)
-class StoredGroup:
-    """All records of one group. samples: by case id."""
-
-    measurements: tuple[Measurement, ...]
-    ratios: tuple[Ratio, ...]
-    samples: Mapping[str, Samples]
-    settled: tuple[SettledBlock, ...] = ()
-    profile: tuple[ProfileMetric, ...] = ()
-    energy_j: float | None = None
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    """Seconds by activity."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Its settings that are not part of a case's name (`harness.plan.settings`)."""
-    origin: Mapping[str, Any] = field(default_factory=dict)
-    """Further entries of the manifest, such as the part of a cluster's run that it comes from."""
-
-
 class Store:
     """An open run folder.  Use `create` or `reopen`, then as a context manager."""
 
@@ -75,10 +44,12 @@ class Store:
         self.folder = folder
         self.manifest = manifest
         self._lock = lock
+        self._last = max((int(one["file"].split(".")[0][len(_PREFIX) :]) for one in manifest["groups"]), default=0)
+        """The number of the last file that a manifest has named."""
 
     @classmethod
     def create(cls, folder: Path, manifest: Mapping[str, Any]) -> Self:
-        """A new folder with empty files; raises `StoreError` if it cannot be made or exists."""
+        """A new folder without groups; raises `StoreError` if it cannot be made or exists."""
         beside = folder.with_name(f".{folder.name}.new")
         with _said(folder):
             if folder.exists():
@@ -88,9 +59,6 @@ class Store:
         store = cls(beside, {"schema_version": SCHEMA_VERSION, **manifest, "groups": [], "notes": []}, lock)
         try:
             with _said(folder), undisturbed():
-                for name, record in _TABLES[:2]:
-                    _replace(beside / name, _csv([record.columns()]).encode())
-                _replace(beside / results.SAMPLES, _parquet(stored_samples.empty()))
                 store._write_manifest()
                 os.rename(beside, folder)
                 _sync_folder(folder.parent)
@@ -103,25 +71,26 @@ class Store:
 
     @classmethod
     def reopen(cls, folder: Path) -> Self:
-        """A folder that an earlier invocation left, cut back to what its manifest says is stored."""
+        """A folder that an earlier invocation left, of which the groups count that can be read."""
         if not folder.is_dir():
             raise HarnessError(f"resume={folder}: there is no such folder; give results/<gpu>/<campaign>/<run>")
         lock = _lock(folder)
         try:
-            store = cls(folder, results.load_manifest(folder), lock)
+            manifest = load_manifest(folder)
+            if manifest["schema_version"] != SCHEMA_VERSION:
+                raise HarnessError(f"resume={folder}: another version of the program wrote the run: start a new one")
             with _said(folder):
-                store._finish_samples()
-                for name, _ in _TABLES:
-                    _cut_torn_line(folder / name)
-                store._cut_uncommitted()
-            store._forget_half_written()
-        except results.ResultsError as error:
+                for path in folder.glob(".*.new"):
+                    path.unlink()
+            store = cls(folder, manifest, lock)
+            manifest["groups"] = [one for one in manifest["groups"] if _whole(folder, one)]
+            return store
+        except ResultsError as error:
             _unlock(folder, lock)
             raise HarnessError(str(error)) from None
         except BaseException:
             _unlock(folder, lock)
             raise
-        return store
 
     def __enter__(self) -> Self:
         return self
@@ -150,127 +119,42 @@ class Store:
 
     def append(self, group: StoredGroup) -> None:
         """Stores a group; raises `StoreError` and leaves every file as it was if the disk does not take it."""
-        first = group.measurements[0]
-        groups = self.manifest["groups"]
-        sizes = self._sizes()
-        staged = {name: self._staged(name, len(groups) + 1) for name in (results.SAMPLES, results.SETTLED)}
+        first, groups = group.measurements[0], self.manifest["groups"]
+        path = self.folder / f"{_PREFIX}{self._last + 1:04}.json.gz"
+        entry = {
+            "workload": first.workload,
+            "problem": first.problem,
+            "seed": first.seed,
+            "case_ids": group.case_ids,
+            "passed": [m.case_id for m in group.measurements if m.status is Status.PASSED],
+            "energy_j": group.energy_j,
+            "seconds": dict(group.seconds),
+            "settings": dict(group.settings),
+            "file": path.name,
+        }
         with _said(self.folder), undisturbed():
             try:
-                case_ids = [m.case_id for m in group.measurements]
-                _replace(staged[results.SAMPLES], _parquet(self._merged_samples(group.samples, case_ids)))
-                if group.settled or (self.folder / results.SETTLED).exists():
-                    _replace(staged[results.SETTLED], _parquet(self._merged_blocks(group.settled, case_ids)))
-                _append(self.folder / results.RATIOS, group.ratios)
-                _append(self.folder / results.MEASUREMENTS, group.measurements)
-                if group.profile:
-                    path = self.folder / results.PROFILE
-                    if not path.exists():
-                        _replace(path, _csv([ProfileMetric.columns()]).encode())
-                    _append(path, group.profile)
-                self.manifest["groups"] = [
-                    *groups,
-                    {
-                        "workload": first.workload,
-                        "problem": first.problem,
-                        "seed": first.seed,
-                        "case_ids": case_ids,
-                        "passed": [m.case_id for m in group.measurements if m.status is Status.PASSED],
-                        "energy_j": group.energy_j,
-                        "seconds": dict(group.seconds),
-                        "settings": dict(group.settings),
-                        "bytes": self._sizes(),
-                        **group.origin,
-                    },
-                ]
+                _replace(path, encoded(group))
+                self.manifest["groups"] = [*groups, entry]
                 self._write_manifest()
             except BaseException:
                 self.manifest["groups"] = groups
-                for path in staged.values():
-                    path.unlink(missing_ok=True)
-                for name, size in sizes.items():
-                    os.truncate(self.folder / name, size)
+                path.unlink(missing_ok=True)
                 raise
-            for name, path in staged.items():
-                if path.exists():
-                    os.replace(path, self.folder / name)
-
-    def _sizes(self) -> dict[str, int]:
-        """Bytes of each table that there is."""
-        paths = [self.folder / name for name, _ in _TABLES]
-        return {path.name: path.stat().st_size for path in paths if path.exists()}
-
-    def _staged(self, name: str, number: int) -> Path:
-        """Where a file of samples or blocks is while the manifest does not have that many groups yet."""
-        return self.folder / f".{name}.{number}"
-
-    def _merged_samples(self, samples: Mapping[str, Samples], case_ids: Sequence[str]) -> pd.DataFrame:
-        """All stored samples, those of the group's cases replaced."""
-        stored = stored_samples.completed(pd.read_parquet(self.folder / results.SAMPLES))
-        kept = stored[~stored["case_id"].isin(list(case_ids))]
-        new = [stored_samples.table(case, one) for case, one in samples.items() if len(one)]
-        parts = [part for part in (kept, *new) if len(part)]
-        return pd.concat(parts, ignore_index=True) if parts else kept
-
-    def _merged_blocks(self, blocks: Sequence[SettledBlock], case_ids: Sequence[str]) -> pd.DataFrame:
-        """All stored settled blocks, those of the group's cases replaced."""
-        new = results.block_table(blocks)
-        path = self.folder / results.SETTLED
-        if not path.exists():
-            return new
-        stored = pd.read_parquet(path)
-        parts = [part for part in (stored[~stored["case_id"].isin(list(case_ids))], new) if len(part)]
-        return pd.concat(parts, ignore_index=True) if parts else new
+        self._last += 1
 
     def _write_manifest(self) -> None:
         text = json.dumps(self.manifest, indent=2, sort_keys=True, default=str)
-        _replace(self.folder / results.MANIFEST, f"{text}\n".encode())
+        _replace(self.folder / MANIFEST, f"{text}\n".encode())
 
-    def _finish_samples(self) -> None:
-        """Moves samples that the manifest counts into place, and drops what a killed process was writing."""
-        for name in (results.SAMPLES, results.SETTLED):
-            staged = self._staged(name, len(self.manifest["groups"]))
-            if staged.exists():
-                os.replace(staged, self.folder / name)
-            for path in self.folder.glob(f".{name}.*"):
-                path.unlink()
-        for path in self.folder.glob(".*.new"):
-            path.unlink()
 
-    def _cut_uncommitted(self) -> None:
-        """Cuts each table behind the last group that is whole; a group whose rows are not all there is due again."""
-        sizes, groups = self._sizes(), self.manifest["groups"]
-        whole = [
-            group
-            for group in groups
-            if all(sizes.get(name, 0) >= size for name, size in group.get("bytes", {}).items())
-        ]
-        self.manifest["groups"] = whole
-        if any("bytes" not in group for group in whole):  # written before tables were measured
-            return
-        for name in sizes:
-            path = self.folder / name
-            data = path.read_bytes()
-            header = data.find(b"\n") + 1
-            end = whole[-1]["bytes"].get(name, header) if whole else header
-            if end < len(data) and data[:end].endswith(b"\n"):  # else somebody has edited the file
-                os.truncate(path, end)
-
-    def _forget_half_written(self) -> None:
-        """Drops groups whose samples or ratios are not those that their rows call for.
-
-        Their rows stay in the file, and the repetition of the group replaces them.
-        """
-        table = results._read_table(self.folder / results.MEASUREMENTS, Measurement)
-        newest = dict(zip(table["case_id"], table["n_samples"], strict=True))
-        counts = results._read_samples(self.folder / results.SAMPLES)["case_id"].value_counts()
-        ratios = results._read_table(self.folder / results.RATIOS, Ratio)
-        pairs = set(zip(ratios["case_id"], ratios["baseline_case_id"], strict=True))
-        self.manifest["groups"] = [
-            group
-            for group in self.manifest["groups"]
-            if all(int(newest.get(case, -1)) == int(counts.get(case, 0)) for case in group["case_ids"])
-            and pairs >= set(itertools.permutations([case for case in group["passed"] if newest[case]], 2))
-        ]
+def _whole(folder: Path, entry: Mapping[str, Any]) -> bool:
+    """Whether a group can be read; one that cannot is due again."""
+    try:
+        read_group(folder / entry["file"], entry["case_ids"])
+    except ResultsError:
+        return False
+    return True
 
 
 def in_use(folder: Path) -> bool:
@@ -380,20 +264,15 @@ def _unlock(folder: Path, lock: int) -> None:
     os.close(lock)
 
 
-def _append(path: Path, records: Sequence[_Row]) -> None:
-    """Appends rows and makes them durable; on failure the file is cut back to what it was."""
-    data = _csv([list(record.to_row().values()) for record in records]).encode()
-    with open(path, "r+b", buffering=0) as file:
-        size = file.seek(0, os.SEEK_END)
-        _write_or(lambda: file.truncate(size), file.fileno(), data)
-
-
 def _replace(path: Path, data: bytes) -> None:
     """Writes a file beside the old one, then puts it in its place: a reader sees the old or the new one."""
     beside = path.with_name(f".{path.name}.new")
     try:
         with open(beside, "wb", buffering=0) as file:
-            _write_or(lambda: None, file.fileno(), data)
+            view = memoryview(data)
+            while view:
+                view = view[os.write(file.fileno(), view) :]
+            os.fsync(file.fileno())
         os.replace(beside, path)
         _sync_folder(path.parent)
     except OSError:
@@ -409,35 +288,3 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def _write_or(undo: Callable[[], object], descriptor: int, data: bytes) -> None:
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
-    except OSError:
-        undo()
-        raise
-
-
-def _parquet(table: pd.DataFrame) -> bytes:
-    buffer = io.BytesIO()
-    table.to_parquet(buffer, index=False)
-    return buffer.getvalue()
-
-
-def _csv(rows: Sequence[Sequence[str]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
-
-
-def _cut_torn_line(path: Path) -> None:
-    """Removes what follows the last line break: a row of which only a part reached the disk."""
-    if not path.exists():
-        return
-    whole, torn = results.complete_lines(path.read_text(errors="replace"))
-    if torn:
-        _replace(path, whole.encode())

@@ -20,7 +20,7 @@ from paper_figures.recorded.headline import headline_latency, headline_ratio, ro
 from paper_figures.recorded.selection import EXCUSED, Cell, Selected
 
 ReadRatio = Callable[[Mapping[str, Any]], tuple[Measured, str]]
-"""What makes a ratio and its verdict of a row of `ratios.csv`."""
+"""What makes a ratio and its verdict of a row of a run's ratios."""
 STANDS_FOR = {"flash_attn": "sdpa_flash"}
 """Libraries that another contestant is a build of: PyTorch's flash backend is FlashAttention-2."""
 GIGA = {"": 1e-9, "K": 1e-6, "M": 1e-3, "G": 1.0, "T": 1e3}

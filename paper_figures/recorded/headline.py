@@ -11,12 +11,12 @@ from paper_figures.intervals import Measured
 
 
 def rounds_ratio(row: Mapping[str, Any]) -> tuple[Measured, str]:
-    """The ratio of a row of `ratios.csv` in the rounds, with its verdict."""
+    """The ratio of a row of a run's ratios in the rounds, with its verdict."""
     return Measured(float(row["ratio_p50"]), float(row["ci_low"]), float(row["ci_high"])), str(row["verdict"])
 
 
 def headline_ratio(row: Mapping[str, Any]) -> tuple[Measured, str]:
-    """The headline of a row of `ratios.csv`, with its verdict."""
+    """The headline of a row of a run's ratios, with its verdict."""
     found = headline.of_ratio(row)
     settled = found.source == headline.SETTLED
     return Measured(found.value, found.low, found.high, settled), str(found.verdict)

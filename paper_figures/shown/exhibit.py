@@ -40,7 +40,7 @@ class RowColumn:
     title: str
     """Heading, with its unit."""
     name: str | Callable[[Mapping[str, Any]], float]
-    """The column of measurements.csv, or what is read of its row."""
+    """The column of `Measurement`, or what is read of its row."""
     digits: int = 0
     """Decimals shown."""
     shown: Callable[[Mapping[str, str], float], float] = as_stored

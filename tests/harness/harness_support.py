@@ -1,5 +1,6 @@
 """Helpers of the harness's tests: overrides for the fakes, and the command as a process."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -16,8 +17,8 @@ from harness.command.cli import CONFIG_DIR
 from harness.measure.supervisor import Worker
 from harness.records import provenance
 from harness.records.rows import Measurement, Ratio, Status, Verdict
+from harness.runs.group import StoredGroup
 from harness.runs.samples import Samples
-from harness.runs.store import StoredGroup
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -127,13 +128,26 @@ def records(folder):
     return found
 
 
+def edit(path, change):
+    """Changes a stored group's file: `change` is given what it holds."""
+    held = json.loads(gzip.decompress(path.read_bytes()))
+    change(held)
+    path.write_bytes(gzip.compress(json.dumps(held).encode(), mtime=0))
+
+
+def renamed(folder):
+    """Gives the rows of a run that was copied the name of its folder."""
+    for path in folder.glob("group-*"):
+        edit(path, lambda held: [row.update(run_id=folder.name) for row in held["measurements"] + held["ratios"]])
+
+
 def key_of(item):
     return item.key or "/".join(item.nested_key)
 
 
 TIMED = Measurement(
     run_id="20261120T120000Z-abcdef",
-    case_id="0123456789ab",
+    case_id="tk",
     workload="gemm",
     direction="fwd",
     implementation="tk",
@@ -171,11 +185,7 @@ TIMED = Measurement(
     repro_command='python -m harness "x"',
 )
 
-NO_TIME = {
-    name: None
-    for name in Measurement.columns()
-    if name.startswith(("latency", "tflops", "gbps", "roof", "aa_", "sm_", "power", "energy"))
-} | {"n_samples": 0, "timer": "", "cache": "", "throttled": ""}
+NO_TIME = {**dict.fromkeys(Measurement.timed()), "n_samples": 0, "timer": "", "cache": "", "throttled": ""}
 VERIFIED = replace(TIMED, **NO_TIME)
 
 MANIFEST = {
@@ -201,7 +211,7 @@ MANIFEST = {
 """A manifest as an invocation begins one."""
 
 
-def group(problem="M=1;N=2;K=3", cases=("a", "b"), n=30, median=10.0, **changes):
+def group(problem="M=1;N=2;K=3", cases=("a", "b"), n=30, median=10.0, settled=(), **changes):
     """A group as it is handed to the store."""
     latencies = dict(zip(("p10", "p50", "p90"), (median - 1, median, median + 1), strict=True))
     changes = {f"latency_us_{name}": value for name, value in latencies.items()} | changes
@@ -221,7 +231,7 @@ def group(problem="M=1;N=2;K=3", cases=("a", "b"), n=30, median=10.0, **changes)
         if x != y
     )
     samples = {case: Samples(np.linspace(median - 1.25, median + 1.25, n), np.arange(n)) for case in cases}
-    return StoredGroup(measurements, ratios, samples, energy_j=12.0)
+    return StoredGroup(measurements, ratios, samples, settled, energy_j=12.0)
 
 
 def replace_columns(run, **values):

@@ -42,7 +42,7 @@ from harness.runs import load_run
         (["+timer.budget=3"], "; did you mean timer.budget_seconds?"),
         (["timer=cupti"], "timer=cupti is no choice: there is cuda_events, cuda_events_clean, cuda_graph"),
         (["problems=[K:64]"], "or {grid: {KEY: [values]}}; quote it, 'problems=[{M:64,N:64,K:64}]': the shell"),
-        (["problem=K:64"], "problem is 'K:64', needs {KEY: value}; quote it, 'problem={KEY:value,KEY:value}'"),
+        (["problem=K:64"], "problem is 'K:64', needs to be {KEY: value}; quote it, 'problem={KEY:value,KEY:value}'"),
         (["implementations=[tkk]"], "did you mean tk?"),
         (["implementations=[tk[stages=2]]"], "quote what holds brackets"),
         *(([f"{group}=null"], "name a file of configs/") for group in ("timer", "device", "workload", "experiment")),
@@ -61,7 +61,7 @@ from harness.runs import load_run
         (["device=cuda"], "torch sees no CUDA GPU here"),
         (["device._target_=nowhere.Device"], "device nowhere.Device cannot be used"),
         (["--foo"], "--foo is unknown: give key=value, or --help"),
-        (["results_dir="], "results_dir is '', needs a text"),
+        (["results_dir="], "results_dir is '', needs to have at least 1 character"),
         (
             [*contestant("bad", "NoSuchClass"), "implementations=[bad]"],
             "implementation bad: harness_fakes.NoSuchClass cannot be loaded: No module named 'harness_fakes.NoSuch",

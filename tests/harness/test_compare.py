@@ -1,24 +1,22 @@
 """`python -m harness.compare` on synthetic nights that went through the real planner, statistics and store."""
 
-import csv
-import io
+import gzip
 import json
 import re
 import shutil
 import subprocess
 import sys
 
-import pandas as pd
 import pytest
 from harness_replay import record
-from harness_support import ROOT, config
+from harness_support import ROOT, config, edit
 
 from harness.between.change import planned_rounds
 from harness.between.comparison import Comparison, compare, history, load
 from harness.command.compare import main
 from harness.plan.planning import make_plan
 from harness.records.errors import HarnessError
-from harness.records.rows import _TIMED, Measurement, Verdict
+from harness.records.rows import Measurement, Verdict
 
 NIGHTS = {
     "first": {"seed": 1},
@@ -28,6 +26,9 @@ NIGHTS = {
     "clock": {"seed": 5, "clock": 0.95},
 }
 """What each night is: the kernel under test 3 % slower, or the board's clock 5 % lower."""
+
+
+OURS = '"tk","variant":"","version":"good 1.0'
 
 
 @pytest.fixture(scope="session")
@@ -48,10 +49,10 @@ def altered(source, target, *, table=None, **manifest):
     for key, value in manifest.items():
         content[key] = {**content[key], **value} if isinstance(value, dict) else value
     path.write_text(json.dumps(content))
-    if table:
-        rows = target / "measurements.csv"
-        assert table[0] in rows.read_text()
-        rows.write_text(rows.read_text().replace(*table))
+    for file in target.glob("group-*") if table else ():
+        text = gzip.decompress(file.read_bytes()).decode()
+        assert table[0] in text
+        file.write_bytes(gzip.compress(text.replace(*table).encode()))
     return target
 
 
@@ -154,40 +155,28 @@ def test_changed_code_is_shown_and_suppresses_nothing(nights, tmp_path, capsys, 
 def test_a_case_that_fails_now_is_a_failure_whatever_changed(nights, tmp_path, capsys):
     """Guard: failing cases.  No driver excuses a wrong result, and a case without a time is not SAME."""
     run = altered(nights["second"], tmp_path / "run", gpu={"driver": "590.1"})
-    lines = (run / "measurements.csv").read_text().splitlines(keepends=True)
-    changed = [broken(line) if ",fwd,tk," in line else line for line in lines]
-    (run / "measurements.csv").write_text("".join(changed))
-    drop_samples(run)
+    for file in run.glob("group-*"):
+        edit(file, broken)
     assert main([str(nights["first"]), str(run)]) == 1
     said = capsys.readouterr().out
     assert "FAILED: gemm M=64 N=48 K=64 tk: failed_verification: c is wrong" in said
 
 
-def broken(line):
-    """A line of measurements.csv as that of a case that failed verification."""
-    row = dict(zip(Measurement.columns(), next(csv.reader(io.StringIO(line))), strict=True))
-    row.update(dict.fromkeys((*_TIMED, "timer", "cache", "throttled"), ""))
-    row.update(status="failed_verification", reason="c is wrong", n_samples="0")
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(row.values())
-    return text.getvalue()
-
-
-def drop_samples(run):
-    """Leaves the samples of the cases that have some."""
-    table = pd.read_csv(run / "measurements.csv")
-    timed = set(table[table["n_samples"] > 0]["case_id"])
-    samples = pd.read_parquet(run / "samples.parquet")
-    samples[samples["case_id"].isin(timed)].to_parquet(run / "samples.parquet", index=False)
+def broken(held):
+    """Makes the case of `tk` in a group one that failed verification."""
+    (row,) = (row for row in held["measurements"] if row["implementation"] == "tk")
+    row.update(dict.fromkeys(Measurement.timed()), timer="", cache="", throttled="")
+    row.update(status="failed_verification", reason="c is wrong", n_samples=0)
+    del held["samples"][row["case_id"]]
 
 
 def without_a_problem(source, target, **manifest):
     """A copy of a run that has not measured K = 128."""
     run = altered(source, target, **manifest)
-    table = pd.read_csv(run / "measurements.csv")
-    kept = table[table["problem"] != "M=64;N=48;K=128"]
-    assert 0 < len(kept) < len(table)
-    kept.to_csv(run / "measurements.csv", index=False)
+    content = json.loads((run / "manifest.json").read_text())
+    kept = [one for one in content["groups"] if one["problem"] != "M=64;N=48;K=128"]
+    assert 0 < len(kept) < len(content["groups"])
+    (run / "manifest.json").write_text(json.dumps({**content, "groups": kept}))
     return run
 
 
@@ -220,7 +209,7 @@ def test_an_unfinished_run_is_a_failure(nights, tmp_path):
 
 
 def test_other_timer_is_not_compared(nights, tmp_path):
-    run = altered(nights["slowed"], tmp_path / "run", table=("cuda_events,flushed", "cuda_graph,flushed"))
+    run = altered(nights["slowed"], tmp_path / "run", table=('"cuda_events","cache"', '"cuda_graph","cache"'))
     rows = subjects(compare(load(run), [load(nights["first"])], ["tk"]))
     assert [row.verdict for row in rows] == [None, None]
     assert rows[0].remark == "was timed otherwise before (cuda_events, flushed)"
@@ -308,12 +297,11 @@ def test_quiet_nights_raise_no_alarm_and_the_slowed_one_does(tmp_path):
 
 
 def test_a_night_that_was_cut_short_does_not_spoil_the_next(nights, tmp_path, capsys):
-    """Guard: unfinished runs are not even read; a torn line in one is no reason to stop."""
+    """Guard: unfinished runs are not even read; a torn file in one is no reason to stop."""
     campaign = tmp_path / "nightly"
     altered(nights["first"], campaign / "a")
     torn = altered(nights["second"], campaign / "b", status="running")
-    with (torn / "measurements.csv").open("a") as file:
-        file.write("half a li")
+    (torn / "group-0002.json.gz").write_bytes(b"half a gro")
     assert main(["--against", str(campaign), str(nights["clock"])]) == 0
     assert f"against {nights['first'].name}" in capsys.readouterr().out
 
@@ -341,9 +329,9 @@ def test_hidden_folders_are_no_nights(nights, tmp_path):
 
 def test_a_damaged_night_is_said(nights, tmp_path, capsys):
     campaign = tmp_path / "nightly"
-    (altered(nights["first"], campaign / "a") / "samples.parquet").write_bytes(b"damaged")
+    (altered(nights["first"], campaign / "a") / "group-0001.json.gz").write_bytes(b"damaged")
     assert main(["--against", str(campaign), str(nights["slowed"])]) == 2
-    assert "is truncated or damaged" in capsys.readouterr().err
+    assert "is truncated or was changed" in capsys.readouterr().err
 
 
 def test_a_run_is_not_its_own_second_measurement(nights, capsys):
@@ -355,7 +343,7 @@ def test_a_run_is_not_its_own_second_measurement(nights, capsys):
 
 def test_runs_without_a_case_in_common_are_not_quiet(nights, tmp_path, capsys):
     """Guard: 0 needs a case that was compared; other problems, or an older timer, are none."""
-    run = altered(nights["slowed"], tmp_path / "run", table=("cuda_events,flushed", "cuda_graph,flushed"))
+    run = altered(nights["slowed"], tmp_path / "run", table=('"cuda_events","cache"', '"cuda_graph","cache"'))
     assert main([str(nights["first"]), str(run)]) == 2
     said = capsys.readouterr().out
     assert "Nothing is compared: no case under test was timed alike in both runs." in said
@@ -374,7 +362,10 @@ def test_second_measurement_elsewhere_is_refused(nights, tmp_path):
     [
         ({"git_commit": "a" * 40}, "commit: "),
         ({"kernel_builds": {"tk": {"binary_hash": "feedbeef00"}}}, "machine code of tk: 01234567 -> feedbeef"),
-        ({"table": (",tk,,good 1.0", ",tk,,good 1.1")}, "version of tk: good 1.0 -> good 1.1"),
+        (
+            {"table": ('"tk","variant":"","version":"good 1.0', '"tk","variant":"","version":"good 1.1')},
+            "version of tk: good 1.0 -> good 1.1",
+        ),
     ],
 )
 def test_a_run_of_other_code_is_no_second_measurement(nights, tmp_path, capsys, other, words):

@@ -144,6 +144,7 @@ def test_resuming_refuses_what_does_not_belong_together(stored_run, tmp_path, ca
         ("board", {"gpu": {"name": "NVIDIA H200", "uuid_hash": "other"}}, "the run is of another board"),
         ("commit", {"git_commit": "0" * 40}, "the run is of commit 000000000000"),
         ("schema", {"schema_version": 99}, "schema version 99"),
+        ("old", {"schema_version": 1}, "another version of the program wrote the run: start a new one"),
     ):
         copy = tmp_path / name
         shutil.copytree(stored_run, copy)
@@ -156,21 +157,25 @@ def test_resuming_refuses_what_does_not_belong_together(stored_run, tmp_path, ca
 def test_resuming_a_complete_run_measures_nothing(stored_run, tmp_path, capsys):
     copy = tmp_path / stored_run.name
     shutil.copytree(stored_run, copy)
-    before = (copy / "measurements.csv").read_text()
+    before = {path.name: path.read_bytes() for path in copy.glob("group-*")}
     assert main([f"resume={of_this_commit(copy)}"]) == 0
-    assert (copy / "measurements.csv").read_text() == before
+    assert {path.name: path.read_bytes() for path in copy.glob("group-*")} == before
 
 
 def test_a_full_disk_in_the_middle_is_said_with_the_way_on(tmp_path, capsys, monkeypatch):
     import errno
 
-    from harness.runs.store import Store
+    from harness.runs import store
 
-    def full(self, samples, case_ids):
-        raise OSError(errno.ENOSPC, "No space left on device", str(self.folder / "samples.parquet"))
+    real = store._replace
 
-    monkeypatch.setattr(Store, "_merged_samples", full)
+    def full(path, data):
+        if path.name.startswith("group-"):
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        real(path, data)
+
+    monkeypatch.setattr(store, "_replace", full)
     assert main([*FAST, *GOOD, *small(), f"results_dir={tmp_path}"]) == 1
     err = one_line(capsys.readouterr().err)
-    assert "samples.parquet: No space left on device; free some space; go on with: python -m harness resume=" in err
+    assert "group-0001.json.gz: No space left on device; free some space; go on with: python -m harness resume=" in err
     assert load_run(only_run(tmp_path)).manifest["status"] == "failed"

@@ -4,7 +4,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from harness_support import MANIFEST, NO_TIME, ROOT, group
+from harness_support import MANIFEST, NO_TIME, ROOT, group, renamed
 from test_results import damage_manifest
 
 from harness.records.rows import Status, Verdict
@@ -123,8 +123,7 @@ def test_of_two_runs_the_newest_row_with_a_time_is_kept(folder):
     later = folder.with_name("20261121T120000Z-000000")
     shutil.copytree(folder, later)
     damage_manifest(later, run_id=later.name, started_utc="2026-11-21T12:00:00Z")
-    for name in ("measurements.csv", "ratios.csv"):
-        (later / name).write_text((later / name).read_text().replace(MANIFEST["run_id"], later.name))
+    renamed(later)
     assert set(frame(folder.parent)["run_id"]) == {later.name}
     every = frame(folder.parent, newest=False)
     assert every["run_id"].value_counts().to_dict() == {later.name: 3, MANIFEST["run_id"]: 3}
@@ -137,8 +136,7 @@ def test_a_row_is_kept_that_was_timed_beside_the_contestant_asked_for(folder):
     later = folder.with_name("20261121T120000Z-000000")
     store(later, contest(speeds=(("tk", "", 1.5), ("a", "", 1.0))))
     damage_manifest(later, run_id=later.name, started_utc="2026-11-21T12:00:00Z")
-    for name in ("measurements.csv", "ratios.csv"):
-        (later / name).write_text((later / name).read_text().replace(MANIFEST["run_id"], later.name))
+    renamed(later)
 
     def of_tk(**options):
         row = frame(folder.parent, **options).set_index("contestant").loc["tk"]
@@ -174,8 +172,7 @@ def test_a_case_that_was_found_wrong_since_has_no_older_time_or_ratio(folder, ol
     later = folder.with_name("20261121T120000Z-000000")
     store(later, right if older_is_wrong else wrong(right, "a"))
     damage_manifest(later, run_id=later.name, started_utc="2026-11-21T12:00:00Z")
-    for name in ("measurements.csv", "ratios.csv"):
-        (later / name).write_text((later / name).read_text().replace(MANIFEST["run_id"], later.name))
+    renamed(later)
     for against in (None, "a"):
         table = frame(folder.parent, against=against)
         assert table["contestant"].tolist() == ["tk", "a"]
@@ -214,8 +211,7 @@ def test_one_campaign_on_two_gpus_is_one_table(folder, tmp_path):
     store(folder, contest())
     other = tmp_path / "results" / "h100-sxm" / folder.parent.name / "20261121T120000Z-000000"
     shutil.copytree(folder, other)
-    for table in other.glob("*.csv"):
-        table.write_text(table.read_text().replace(MANIFEST["run_id"], other.name))
+    renamed(other)
     damage_manifest(other, run_id=other.name, gpu={"name": "NVIDIA H100 80GB HBM3"})
     both = frame([folder.parent, other.parent])
     assert len(both) == 2 * len(frame(folder))

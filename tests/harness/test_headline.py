@@ -4,13 +4,13 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
-from harness_support import MANIFEST, TIMED, group
+from harness_support import MANIFEST, TIMED, edit, group
+from pydantic import ValidationError
 
 from harness.command.console import _speed_cells
 from harness.records import headline
-from harness.records.rows import Ratio, RecordError, SettledBlock, Verdict
+from harness.records.rows import Ratio, SettledBlock, Verdict
 from harness.runs import ResultsError, load_run
 from harness.runs.store import Store
 
@@ -34,7 +34,7 @@ def test_the_settled_number_is_the_headline_where_there_is_one(empty):
 
 
 def test_a_ratio_is_settled_wholly_or_not_at_all():
-    with pytest.raises(RecordError, match="some of its settled columns are empty"):
+    with pytest.raises(ValidationError, match="some of its settled columns are empty"):
         replace(ROUNDS, settled_ratio=1.0)
 
 
@@ -62,11 +62,14 @@ def blocks(case, latency_us=12.5):
     )
 
 
+COLUMNS = {"settled_latency_us": 12.5, "settled_tflops": 560.0, "settled_blocks": 4}
+
+
 @pytest.fixture
 def folder(tmp_path):
     folder = tmp_path / MANIFEST["run_id"]
     with Store.create(folder, MANIFEST) as store:
-        store.append(replace(group(settled_blocks=4), settled=blocks("a") + blocks("b")))
+        store.append(group(settled=blocks("a") + blocks("b"), **COLUMNS))
         store.append(group("M=2;N=2;K=3", cases=("c", "d")))
     return folder
 
@@ -80,35 +83,34 @@ def test_blocks_are_stored_and_read(folder):
 
 def test_blocks_of_a_group_that_is_timed_again_are_replaced(folder):
     with Store.reopen(folder) as store:
-        store.append(replace(group(settled_blocks=4), settled=blocks("a", 11.0) + blocks("b")))
+        store.append(group(settled=blocks("a", 11.0) + blocks("b"), **COLUMNS))
     assert sorted(set(load_run(folder).settled["latency_us"])) == [11.0, 12.5]
     assert len(load_run(folder).settled) == 8
 
 
 def test_blocks_that_are_not_there_are_missed(folder):
-    """Guard: `_check_samples`."""
-    (folder / "settled.parquet").unlink()
-    with pytest.raises(ResultsError, match="holds 0 blocks of case a"):
+    """Guard: `_consistent` of a stored group."""
+    edit(folder / "group-0001.json.gz", lambda held: held["settled"].clear())
+    with pytest.raises(ResultsError, match="case a has 0 settled blocks, its row says 4"):
         load_run(folder)
 
 
 def test_blocks_with_other_columns_are_refused(folder):
-    pd.DataFrame({"x": [1]}).to_parquet(folder / "settled.parquet")
-    with pytest.raises(ResultsError, match=r"settled.parquet has columns \['x'\]"):
+    edit(folder / "group-0001.json.gz", lambda held: held["settled"][0].update(x=1))
+    with pytest.raises(ResultsError, match=r"settled.0.x is unknown"):
         load_run(folder)
 
 
 def test_a_full_disk_takes_the_blocks_back(folder, monkeypatch):
-    """Guard: the removal of what was staged in `append`."""
     from harness.runs import store as module
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
     with Store.reopen(folder) as store:
-        monkeypatch.setattr(module, "_append", full)
+        monkeypatch.setattr(module.os, "write", full)
         with pytest.raises(module.StoreError):
-            store.append(replace(group("M=3;N=2;K=3", cases=("x", "y")), settled=blocks("x")))
+            store.append(group("M=3;N=2;K=3", cases=("x", "y"), settled=blocks("x") + blocks("y"), **COLUMNS))
     assert sorted(path.name for path in folder.glob(".*")) == []
     assert "x" not in set(load_run(folder).settled["case_id"])
     assert np.isfinite(load_run(folder).samples("a")).all()

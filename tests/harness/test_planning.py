@@ -2,6 +2,8 @@
 
 import itertools
 import re
+from dataclasses import fields
+from typing import get_type_hints
 
 import pytest
 import yaml
@@ -9,7 +11,7 @@ from harness_support import config
 
 from harness import workloads
 from harness.command.cli import CONFIG_DIR
-from harness.plan.planning import KEYS, MAPPINGS, TIMERS, make_plan
+from harness.plan.planning import Config, make_plan
 from harness.records.errors import HarnessError
 from harness.records.naming import expand_problems
 
@@ -189,7 +191,7 @@ def test_keys_that_default_to_others_can_be_given_and_left_out():
     assert plan("workload=attention").groups[0].problem.text == "B=16;H=16;N=3072;D=128"
 
 
-@pytest.mark.parametrize("timer", TIMERS)
+@pytest.mark.parametrize("timer", ["cuda_events", "cuda_graph", "cuda_events_clean"])
 @pytest.mark.parametrize("device", ["auto", "cuda", "cpu"])
 def test_groups_compose(timer, device):
     made = plan(f"timer={timer}", f"device={device}")
@@ -216,9 +218,10 @@ def test_every_line_of_a_configuration_says_what_it_is(path):
 
 
 def test_the_keys_of_the_configuration_are_those_that_are_read():
-    composed = config()
-    assert set(composed) == set(KEYS)
-    assert {name: set(composed[name]) for name in MAPPINGS} == {name: set(keys) for name, keys in MAPPINGS.items()}
+    composed, hints = config(), get_type_hints(Config)
+    assert set(composed) == set(hints)
+    for name in ("workload", "timer", "limits", "estimate", "wandb"):
+        assert set(composed[name]) == {field.name for field in fields(hints[name])}
 
 
 def test_every_workload_has_a_configuration_of_its_name():
@@ -277,19 +280,21 @@ def test_what_is_never_settled_is_not_estimated_so():
         (["dtype=fp64"], "no dtype 'fp64'"),
         (["direction=bwd"], "no direction 'bwd'"),
         (["timer.kind=cupti"], "timer.kind is 'cupti'"),
-        (["timer.budget_seconds=0"], "needs a finite number above 0"),
-        (["timer.warmup_seconds=inf"], "timer.warmup_seconds is inf, needs a finite number above 0"),
-        (["timer.ci_width=nan"], "timer.ci_width is nan, needs a finite number above 0"),
-        (["timer.settled=perhaps"], "timer.settled is 'perhaps': there is auto, always, never"),
-        (["timer.settled_own=tk"], "timer.settled_own is 'tk', needs a list"),
+        (["timer.budget_seconds=0"], "timer.budget_seconds is 0, needs to be above 0"),
+        (["timer.warmup_seconds=inf"], "timer.warmup_seconds is inf, needs to be a finite number"),
+        (["timer.ci_width=nan"], "timer.ci_width is nan, needs to be a finite number"),
+        (["timer.settled=perhaps"], "timer.settled is 'perhaps', needs to be 'auto', 'always' or 'never'"),
+        (["timer.settled_own=tk"], "timer.settled_own is 'tk', needs to be a list"),
         (["timer.settled_rounds=1"], "timer.settled_rounds is 1, needs to be at least 2"),
-        (["timer.settled_block_seconds=0"], "timer.settled_block_seconds is 0, needs a finite number above 0"),
-        (["timer.settled_drop_seconds=0.5"], "timer.settled_drop_seconds is 0.5, needs to be less than"),
+        (["timer.settled_block_seconds=0"], "timer.settled_block_seconds is 0, needs to be above 0"),
+        (["timer.settled_drop_seconds=0.5"], "timer: settled_drop_seconds is 0.5, needs to be less than"),
         (["estimate.case_seconds=inf"], "estimate.case_seconds is inf, needs"),
         (["limits.call_seconds=inf"], "limits.call_seconds is inf, needs"),
         (["limits.memory_fraction=2"], "limits.memory_fraction is 2, needs to be at most 1"),
         (["timer.ci_width=narrow"], "timer.ci_width is 'narrow'"),
-        (["timer.min_rounds=1"], "at least 2"),
+        (["timer.min_rounds=1"], "timer.min_rounds is 1, needs to be at least 2"),
+        (["timer.placements=0"], "timer.placements is 0, needs to be at least 1"),
+        (["timer.max_rounds=true"], "timer.max_rounds is True, needs to be an integer"),
         (["timer.min_rounds=9", "timer.max_rounds=8"], "at most timer.max_rounds"),
         (["limits.case_seconds=-1"], "limits.case_seconds is -1"),
         (["seed=-1"], "seed is -1"),
@@ -299,13 +304,13 @@ def test_what_is_never_settled_is_not_estimated_so():
         (["profile=nsys"], "profile is 'nsys'"),
         (["problem.M=16", "problems=[{M: 1, N: 1, K: 1}]"], "problem.M=16 has no effect beside problems="),
         (["problem=3"], "problem is 3, needs"),
-        (["limits=null"], "limits is None, needs values for its keys case_seconds"),
+        (["limits=null"], "limits is None, needs to be {KEY: value}"),
         (["estimate=3"], "estimate is 3, needs"),
         (["workload.implementations=3"], "workload.implementations is 3, needs"),
-        (["workload.ncu_metrics=3", "profile=ncu"], "workload.ncu_metrics is 3, needs a list"),
-        (["results_dir=null"], "results_dir is None, needs a text"),
-        (["campaign=null"], "campaign is None, needs a text"),
-        (["device._target_=null"], "device._target_ is None, needs a text"),
+        (["workload.ncu_metrics=3", "profile=ncu"], "workload.ncu_metrics is 3, needs to be a list"),
+        (["results_dir=null"], "results_dir is None, needs to be a text"),
+        (["campaign=null"], "campaign is None, needs to be a text"),
+        (["device._target_=null"], "device._target_ is None, needs to be a text"),
         (["~limits"], "limits is missing"),
         (["~timer.ci_width"], "timer.ci_width is missing"),
         (["+foo=1"], "foo is unknown: there is name, workload"),
@@ -314,10 +319,10 @@ def test_what_is_never_settled_is_not_estimated_so():
         (["+timer.flush_l3=1"], "timer.flush_l3 is unknown: .*did you mean timer.flush_l2"),
         (["+workload.x=1"], "workload.x is unknown: there is name, baseline"),
         (["+wandb.tags=1"], "wandb.tags is unknown: there is mode"),
-        (["wandb.mode=foo"], "wandb.mode is 'foo': there is offline, online, disabled"),
-        (["plan=maybe"], "plan is 'maybe', needs true or false"),
-        (["timer.flush_l2=3"], "timer.flush_l2 is 3, needs true or false"),
-        (["timer=cuda_events_clean", "timer.flush_l2=false"], "timer.flush_l2 is false, needs to be true with"),
+        (["wandb.mode=foo"], "wandb.mode is 'foo', needs to be 'offline', 'online' or 'disabled'"),
+        (["plan=maybe"], "plan is 'maybe', needs to be true or false"),
+        (["timer.flush_l2=3"], "timer.flush_l2 is 3, needs to be true or false"),
+        (["timer=cuda_events_clean", "timer.flush_l2=false"], "timer: flush_l2 is false, needs to be true with"),
     ],
 )
 def test_mistakes(overrides, words):

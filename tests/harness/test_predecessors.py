@@ -18,10 +18,10 @@ from harness.runs.store import Store
 CASES = ("0", "1", "2")
 
 
-def stored(folder, plain=False, blocks=()):
+def stored(folder, plain=False, blocks=(), **columns):
     """A run of three equal cases whose predecessor leaves 10 % behind; plain: compared whatever ran before."""
     seen = outcomes(3, 4)
-    made = group(cases=CASES, n=len(seen["0"].latency_us))
+    made = group(cases=CASES, n=len(seen["0"].latency_us), settled=tuple(blocks), **columns)
     per_round = {case: one.latency_us for case, one in seen.items()}
     estimates = stats.paired_ratios(per_round, seed=0) if plain else assemble._estimates(seen, 0)
     found = {pair: (one.value, one.interval.low, one.interval.high) for pair, one in estimates.items()}
@@ -38,9 +38,7 @@ def stored(folder, plain=False, blocks=()):
         p10, p50, p90 = (float(value) for value in np.quantile(seen[row.case_id].latency_us, [0.1, 0.5, 0.9]))
         rows.append(replace(row, latency_us_p10=p10, latency_us_p50=p50, latency_us_p90=p90))
     with Store.create(folder, MANIFEST) as store:
-        store.append(
-            replace(made, measurements=tuple(rows), ratios=tuple(ratios), samples=samples, settled=tuple(blocks))
-        )
+        store.append(replace(made, measurements=tuple(rows), ratios=tuple(ratios), samples=samples))
     return folder
 
 
@@ -89,7 +87,7 @@ def test_settled_blocks_are_looked_at_too(tmp_path, memory, found):
             )
         )  # fmt: skip
         before = index
-    folder = stored(tmp_path / "run", blocks=blocks)
+    folder = stored(tmp_path / "run", blocks=blocks, settled_blocks=8, settled_latency_us=9.0, settled_tflops=1.0)
     run = load_run(folder)
     settled = run.ratios.assign(settled_ratio=1.0, settled_ci_low=0.999, settled_ci_high=1.001, settled_verdict="SAME")
     seen = effects(replace(run, ratios=settled))

@@ -1,6 +1,6 @@
-"""Readers of run folders: older files, damaged ones, campaigns."""
+"""Readers of run folders: damaged files, campaigns."""
 
-import csv
+import gzip
 import json
 import re
 import shutil
@@ -8,14 +8,15 @@ import subprocess
 import sys
 from dataclasses import replace
 
-import pandas as pd
 import pytest
-from harness_support import MANIFEST, NO_TIME, ROOT, group
+from harness_support import MANIFEST, NO_TIME, ROOT, edit, group
 
 from harness.records.errors import HarnessError
-from harness.records.rows import Measurement, ProfileMetric, Status
+from harness.records.rows import ProfileMetric, Status
 from harness.runs import ResultsError, load_campaign, load_run
 from harness.runs.store import Store
+
+FILE = "group-0001.json.gz"
 
 
 def damage_manifest(folder, drop="", **changes):
@@ -24,78 +25,23 @@ def damage_manifest(folder, drop="", **changes):
     path.write_text(json.dumps({**kept, **changes}))
 
 
-def test_a_file_from_before_the_optional_columns_reads_them_as_empty(folder):
-    """Guard: `LATER` in harness/records/rows.py; recorded runs stay readable."""
-    with Store.create(folder, MANIFEST) as made:
-        made.append(group())
-    path = folder / "measurements.csv"
-    table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    table.drop(columns=list(Measurement.LATER)).to_csv(path, index=False)
-    run = load_run(folder)
-    assert tuple(run.measurements.columns) == Measurement.columns()
-    assert run.measurements["settled_blocks"].isna().all()
+def change_row(**cells):
+    """Damage: other cells in the first row of the measurements."""
+    return lambda folder: edit(folder / FILE, lambda held: held["measurements"][0].update(cells))
 
 
-@pytest.mark.parametrize("name", [name for name in Measurement.columns() if name.startswith("settled_")])
-def test_a_file_that_lacks_a_single_later_column_was_changed(folder, name):
-    """Guard: such a run's settled rates would be gone, and its headlines those of the rounds."""
-    with Store.create(folder, MANIFEST) as made:
-        made.append(group())
-    path = folder / "measurements.csv"
-    table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    table.drop(columns=[name]).to_csv(path, index=False)
-    with pytest.raises(ResultsError, match=rf"measurements.csv has other columns than schema 1 \({name} differ\)"):
-        load_run(folder)
+def change_ratio(**cells):
+    return lambda folder: edit(folder / FILE, lambda held: held["ratios"][0].update(cells))
 
 
-def test_an_old_file_is_told_what_it_lacks_of_its_own_columns(folder):
-    """Guard: the later columns, which it may be without, were named beside the one that was gone."""
-    with Store.create(folder, MANIFEST) as made:
-        made.append(group())
-    path = folder / "measurements.csv"
-    table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    table.drop(columns=[*Measurement.LATER, "tflops"]).to_csv(path, index=False)
-    with pytest.raises(ResultsError, match=r"other columns than schema 1 \(tflops differ\)"):
-        load_run(folder)
-
-
-def drop_column(folder):
-    table = pd.read_csv(folder / "measurements.csv")
-    table.drop(columns="tflops").to_csv(folder / "measurements.csv", index=False)
-
-
-def short_row(folder):
-    with open(folder / "ratios.csv", "a") as file:
-        file.write("only,three,cells\n")
-
-
-def bad_number(folder):
-    path = folder / "ratios.csv"
-    path.write_text(path.read_text() + "r,c,b,fast,0.9,1.1,SAME,,,,\n")
+def without(folder, *names):
+    """Damage: no such cell in the first row of the measurements."""
+    edit(folder / FILE, lambda held: [held["measurements"][0].pop(name) for name in names])
 
 
 def last_row_twice(folder):
-    path = folder / "measurements.csv"
-    path.write_text(path.read_text() + path.read_text().splitlines(keepends=True)[-1])
-
-
-def other_status(folder):
-    path = folder / "measurements.csv"
-    assert ",passed," in path.read_text()
-    path.write_text(path.read_text().replace(",passed,", ",Passed,", 1))
-
-
-def first_row(**cells):
-    """Damage: other cells in the first row of the measurements, in a file that is not shorter for it."""
-
-    def damage(folder):
-        path = folder / "measurements.csv"
-        table = pd.read_csv(path, dtype=str, keep_default_na=False)
-        table.loc[0, list(cells)] = list(cells.values())
-        table.loc[0, "version"] += "0" * 4
-        table.to_csv(path, index=False)
-
-    return damage
+    edit(folder / FILE, lambda held: held["measurements"].append(held["measurements"][-1]))
+    damage_manifest(folder, groups=[{"case_ids": ["a", "b", "b"], "passed": ["a", "b"], "file": FILE}])
 
 
 DAMAGES = {
@@ -104,54 +50,67 @@ DAMAGES = {
     "a list": (lambda f: (f / "manifest.json").write_text("[]"), "holds a list"),
     "other schema": (
         lambda f: damage_manifest(f, schema_version=99),
-        "schema version 99, this program reads version 1",
+        "schema version 99, this program reads up to version 2",
     ),
     "binary": (lambda f: (f / "manifest.json").write_bytes(b"\xff\xfe\x00"), "cannot be read"),
-    "no run id": (lambda f: (f / "manifest.json").write_text('{"schema_version": 1}'), "lacks run_id"),
-    "no config": (lambda f: damage_manifest(f, drop="config"), "manifest.json lacks config: restore"),
-    "no groups": (lambda f: damage_manifest(f, drop="groups"), "manifest.json lacks groups"),
-    "groups": (lambda f: damage_manifest(f, groups=3), "has groups = 3, needs a list"),
-    "a group": (lambda f: damage_manifest(f, groups=[{"case_ids": ["a"]}]), "has groups without lists of case_ids"),
-    "no list of groups": (lambda f: damage_manifest(f, groups=[3]), "has groups without lists of case_ids"),
-    "builds": (lambda f: damage_manifest(f, kernel_builds=[]), r"has kernel_builds = \[\], needs an object"),
-    "a build": (lambda f: damage_manifest(f, kernel_builds={"tk": 3}), "has kernel_builds that are no objects"),
-    "arguments": (lambda f: damage_manifest(f, arguments=[3]), "has arguments that are no texts"),
-    "gpu": (lambda f: damage_manifest(f, gpu="H200"), "has gpu = 'H200', needs an object or null"),
-    "bytes": (
-        lambda f: damage_manifest(f, groups=[{"case_ids": [], "passed": [], "bytes": 3}]),
-        "has groups whose bytes are no object",
-    ),
+    "no run id": (lambda f: (f / "manifest.json").write_text('{"schema_version": 1}'), "run_id is missing"),
+    "no config": (lambda f: damage_manifest(f, drop="config"), "manifest.json: config is missing: restore"),
+    "no groups": (lambda f: damage_manifest(f, drop="groups"), "manifest.json: groups is missing"),
+    "groups": (lambda f: damage_manifest(f, groups=3), "groups is 3, needs to be a list"),
+    "a group": (lambda f: damage_manifest(f, groups=[{"case_ids": ["a"]}]), "groups.0.passed is missing"),
+    "no list of groups": (lambda f: damage_manifest(f, groups=[3]), "groups.0 is 3, needs to be {KEY: value}"),
+    "no file": (lambda f: damage_manifest(f, groups=[{"case_ids": [], "passed": []}]), "groups that name no file"),
+    "builds": (lambda f: damage_manifest(f, kernel_builds=[]), r"kernel_builds is \[\], needs to be {KEY: value}"),
+    "a build": (lambda f: damage_manifest(f, kernel_builds={"tk": 3}), "kernel_builds.tk is 3, needs"),
+    "arguments": (lambda f: damage_manifest(f, arguments=[3]), "arguments.0 is 3, needs to be a text"),
+    "gpu": (lambda f: damage_manifest(f, gpu="H200"), "gpu is 'H200', needs to be {KEY: value}"),
     "begin": (
         lambda f: damage_manifest(f, started_utc="today"),
-        "has started_utc = 'today', needs a time such as 2026",
+        "started_utc: Invalid isoformat string: 'today'",
     ),
-    "seconds": (lambda f: damage_manifest(f, seconds={"calls": "x"}), "has seconds that are no numbers"),
-    "roofs": (lambda f: damage_manifest(f, roofs={"copy_gbps": "x"}), "has roofs that are no numbers"),
-    "timer": (lambda f: damage_manifest(f, config={"timer": 5}), "has config.timer that is no object"),
-    "no measurements": (lambda f: (f / "measurements.csv").unlink(), "measurements.csv is missing"),
-    "empty": (lambda f: (f / "measurements.csv").write_text(""), "measurements.csv is truncated"),
-    "column gone": (drop_column, "tflops differ"),
-    "a row twice": (last_row_twice, "measurements.csv line 4 has case b for a second time in its group"),
-    "status": (other_status, "measurements.csv line 2 has the status 'Passed', needs one of error, failed_"),
+    "seconds": (
+        lambda f: damage_manifest(f, seconds={"calls": "x"}),
+        "seconds.calls is 'x', needs",
+    ),
+    "roofs": (lambda f: damage_manifest(f, roofs={"copy_gbps": "x"}), "roofs.copy_gbps is 'x', needs"),
+    "timer": (lambda f: damage_manifest(f, config={"timer": 5}), "config.timer is 5, needs to be {KEY: value}"),
+    "no group": (lambda f: (f / FILE).unlink(), "group-0001.json.gz is missing: resume"),
+    "empty": (lambda f: (f / FILE).write_text(""), "group-0001.json.gz is truncated"),
+    "half a group": (lambda f: (f / FILE).write_bytes((f / FILE).read_bytes()[:-20]), "gz is truncated or was changed"),
+    "a group that is no JSON": (lambda f: (f / FILE).write_bytes(gzip.compress(b"{")), "Invalid JSON"),
+    "a column gone": (lambda f: without(f, "tflops"), "30 samples, but no tflops"),
+    "a column more": (change_row(x=1), "measurements.0.x is unknown"),
+    "a row twice": (last_row_twice, "case b is there for a second time in its group"),
+    "status": (change_row(status="Passed"), "status is 'Passed', needs to be 'passed', 'failed_"),
     "a failure with samples": (
-        first_row(status="error", reason="it broke"),
-        "measurements.csv line 2 has 30 samples of a case with status error: restore",
+        change_row(status="error", reason="it broke"),
+        "30 samples of a case with status error",
     ),
-    "a time of nothing": (first_row(n_samples="0"), r"line 2 has 0 samples beside the latencies \[9.0, 10.0, 11.0\]"),
-    "samples without a time": (first_row(latency_us_p50=""), r"line 2 has 30 samples beside .*\[9.0, nan, 11.0\]"),
-    "a command that no shell reads": (first_row(repro_command="echo '" + "x" * 40), "line 2 has a repro_command"),
-    "fewer than none": (first_row(n_samples="-1"), "line 2 has -1 samples beside the latencies"),
-    "short row": (short_row, "has 3 cells, needs 11"),
-    "bad number": (bad_number, "ratios.csv, column ratio_p50"),
-    "a seed beyond int64": (first_row(seed=str(2**63)), "measurements.csv, column seed: Python int too large"),
-    "no samples": (lambda f: (f / "samples.parquet").unlink(), "samples.parquet is missing: .* in a new run"),
-    "half the samples": (
-        lambda f: (f / "samples.parquet").write_bytes((f / "samples.parquet").read_bytes()[:-20]),
-        "samples.parquet is truncated or damaged .* in a new run",
+    "a time of nothing": (change_row(n_samples=0), "no samples, but latency_us_p10, .*, timer, cache set"),
+    "samples without a time": (change_row(latency_us_p50=None), r"30 samples beside .*\[9.0, None, 11.0\]"),
+    "another time": (change_row(latency_us_p50=9.5), r"case a has the latencies .* 9.5 .*, its samples make them"),
+    "a command that no shell reads": (
+        change_row(repro_command="echo '" + "x" * 40),
+        "no shell reads the repro_c",
+    ),
+    "fewer than none": (change_row(n_samples=-1), "n_samples is -1, needs to be at least 0"),
+    "bad number": (change_ratio(ratio_p50="fast"), "ratios.0.ratio_p50 is 'fast', needs to be a number"),
+    "no interval": (change_ratio(ci_low=1.2), r"the interval \[1.2, 1.01\] is empty"),
+    "a seed beyond int64": (
+        change_row(seed=2**63),
+        "seed is 9223372036854775808, needs to be below",
+    ),
+    "no samples": (
+        lambda f: edit(f / FILE, lambda held: held["samples"].pop("a")),
+        "case a has 0 samples, its row says 30",
+    ),
+    "fewer samples": (
+        lambda f: edit(f / FILE, lambda held: held["samples"]["a"]["rounds"].pop()),
+        r"have the lengths \[30, 29, 30, 30, 30\]",
     ),
     "other samples": (
-        lambda f: pd.DataFrame({"x": [1]}).to_parquet(f / "samples.parquet"),
-        r"has columns \['x'\]",
+        lambda f: edit(f / FILE, lambda held: held["samples"].update(a={"x": [1]})),
+        "samples.a.latency_us is missing",
     ),
 }
 
@@ -166,15 +125,14 @@ def test_damage_is_one_sentence(folder, name):
         load_run(folder)
     assert "\n" not in str(caught.value)
     if "resume=" not in str(caught.value):  # what resuming does not repair, it refuses
-        refusal = ""
-        try:
-            with Store.reopen(folder) as again:
-                assert again.covered(["a", "b"])
-            assert len(load_run(folder).ratios) == 2
-        except HarnessError as refused:
-            refusal = str(refused)
-        cut = name in ("short row", "bad number", "a row twice")  # behind the last group
-        assert refusal == ("" if cut else str(caught.value))
+        with pytest.raises(HarnessError) as refused:
+            Store.reopen(folder)
+        assert str(refused.value) == str(caught.value)
+    else:
+        with Store.reopen(folder) as again:
+            assert not again.covered(["a", "b"])
+            again.append(group())
+        assert len(load_run(folder).ratios) == 2
 
 
 def test_a_case_may_be_timed_again_in_a_later_group(folder):
@@ -204,7 +162,7 @@ def failing(stored, loser):
 
 
 def test_what_failed_when_it_was_timed_again_has_no_ratio_and_no_profile(folder):
-    """Guard: `_timed_together` and `_of_passes` in harness.runs; the rows of the first time stay in the files."""
+    """Guard: `paired` and `passed` in harness.runs.stored; the rows of the first time stay in their file."""
     with Store.create(folder, MANIFEST) as made:
         made.append(failing(group(cases=("a", "b", "c")), "b"))
         made.append(failing(group(cases=("a", "b", "c")), "a"))
@@ -216,7 +174,7 @@ def test_what_failed_when_it_was_timed_again_has_no_ratio_and_no_profile(folder)
 
 
 def test_ratios_are_of_cases_of_one_group(folder):
-    """Guard: `home` in `_timed_together`; a case that was timed again without another is not paired with it."""
+    """Guard: `home` in harness.runs.stored; a case that was timed again without another is not paired with it."""
     with Store.create(folder, MANIFEST) as made:
         made.append(group(cases=("a", "b", "c")))
         made.append(group(cases=("a", "b"), median=9.0))
@@ -266,31 +224,16 @@ def test_the_readers_need_neither_torch_nor_hydra_nor_what_plans_a_run():
 @pytest.mark.parametrize(
     ("column", "value", "words"),
     [
-        ("latency_us_p50", "1.5", "latency_us_p50 = 1.5 of case"),
-        ("latency_us_p10", "0.5", "latency_us_p10 = 0.5 of case"),
-        ("problem", "M=64;N=48;K=65", "its columns make it"),
-        ("variant", "stages=9", "its columns make it"),
-        ("problem", "M=;N", "needs KEY=value;..."),
+        ("latency_us_p50", 1.5, "latencies"),
+        ("problem", "M=64;N=48;K=65", "by its columns"),
+        ("variant", "stages=9", "by its columns"),
+        ("problem", "M=;N", "problem is 'M=;N', needs to match pattern"),
     ],
 )
 def test_a_number_or_a_name_that_was_edited_is_refused(stored_run, tmp_path, column, value, words):
     """Guards: a page from such a table would be wrong, and nothing in it would say so."""
     copy = shutil.copytree(stored_run, tmp_path / "run")
-    rows = list(csv.DictReader((copy / "measurements.csv").open()))
-    rows[0][column] = value
-    with (copy / "measurements.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    edit(copy / FILE, lambda held: held["measurements"][0].update({column: value}))
     with pytest.raises(ResultsError, match=re.escape(words)):
         load_run(copy)
     assert load_run(stored_run).run_id
-
-
-def test_a_profile_that_is_gone_is_missed(stored_run, tmp_path):
-    copy = shutil.copytree(stored_run, tmp_path / "run")
-    manifest = json.loads((copy / "manifest.json").read_text())
-    manifest["groups"][0]["bytes"]["profile.csv"] = 10
-    (copy / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(ResultsError, match=r"profile\.csv is missing"):
-        load_run(copy)

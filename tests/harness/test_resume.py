@@ -4,6 +4,7 @@ The fake GPU replays the same samples for a group whenever it is timed, so that 
 """
 
 import contextlib
+import gzip
 import json
 import os
 import random
@@ -19,7 +20,7 @@ from harness.runs import load_run
 
 PROBLEMS = [f"M=8;N=8;K={k}" for k in (8, 16, 24, 32)]
 RUN = "20261121T120000Z-abcdef"
-FILES = ("measurements.csv", "ratios.csv", "samples.parquet")
+FILES = tuple(f"group-{number:04}.json.gz" for number in (1, 2, 3, 4))
 
 
 def arguments(results, log):
@@ -99,8 +100,8 @@ def test_resume_after_kill(tmp_path, undisturbed, kills, capsys):
     folder = run_folder(results)
     assert folder is not None
     for name in FILES:
-        wanted = (undisturbed[0] / name).read_bytes().replace(str(log_elsewhere).encode(), str(log).encode())
-        assert (folder / name).read_bytes() == wanted, name
+        wanted, stored = (gzip.decompress((where / name).read_bytes()) for where in (undisturbed[0], folder))
+        assert stored == wanted.replace(str(log_elsewhere).encode(), str(log).encode()), name
     run = load_run(folder)
     assert run.manifest["status"] == "completed"
     assert [group["problem"] for group in run.manifest["groups"]] == PROBLEMS

@@ -1,11 +1,10 @@
-"""Samples as they are stored, with the seat of each; files from before seats were stored."""
+"""Samples as they are stored, with the seat of each."""
 
 import harness_fakes
 import numpy as np
-import pandas as pd
 import pytest
 from harness_fake_gpu import FakeGpu
-from harness_support import FAST, MANIFEST, bench, contestant, group, only_run, small
+from harness_support import FAST, bench, contestant, only_run, small
 
 from harness import workloads
 from harness.measure.measure import measure_group
@@ -14,15 +13,19 @@ from harness.measure.session import Session
 from harness.measure.supervisor import _renumbered
 from harness.plan.planning import Candidate, Group, Limits, TimerSettings
 from harness.records.rows import Status
-from harness.runs import ResultsError, load_run
-from harness.runs import samples as stored_samples
+from harness.runs import load_run
 from harness.runs.samples import Samples
-from harness.runs.store import Store
 
 
 def test_samples_of_one_case_have_one_length():
     with pytest.raises(ValueError, match=r"\[2, 2, 1, 2, 2\], need the same"):
         Samples(np.ones(2), np.arange(2), np.zeros(1, dtype=np.int32))
+
+
+def test_what_is_not_known_of_samples_is_filled_in():
+    seats = Samples(np.ones(3), np.arange(3))
+    assert not seats.seated
+    assert (seats.positions.tolist(), seats.predecessors.tolist()) == ([-1] * 3, [""] * 3)
 
 
 def test_a_run_stores_who_ran_before_each_sample(tmp_path):
@@ -48,38 +51,6 @@ def test_a_contestant_that_took_the_worker_down_leaves_the_others_their_numbers(
     seen = CaseOutcome(1, Status.PASSED, predecessors=np.array([0, 1, -1], dtype=np.int32))
     whole = _renumbered(seen, [0, 2])
     assert (whole.index, whole.predecessors.tolist()) == (2, [0, 2, -1])
-
-
-@pytest.fixture
-def old(tmp_path):
-    """The folder of a run from before seats were stored."""
-    folder = tmp_path / MANIFEST["run_id"]
-    with Store.create(folder, MANIFEST) as store:
-        store.append(group())
-    table = pd.read_parquet(folder / "samples.parquet")
-    table[list(stored_samples.FIRST_COLUMNS)].to_parquet(folder / "samples.parquet", index=False)
-    return folder
-
-
-def test_a_run_from_before_has_samples_without_seats(old):
-    seats = load_run(old).seats("a")
-    assert len(seats) == 30
-    assert not seats.seated
-    assert set(seats.positions) == {-1}
-
-
-def test_a_run_from_before_can_be_resumed(old):
-    with Store.reopen(old) as store:
-        store.append(group(problem="M=2;N=2;K=3", cases=("c", "d")))
-    run = load_run(old)
-    assert [len(run.seats(case)) for case in "abcd"] == [30] * 4
-
-
-def test_other_columns_are_refused(old):
-    odd = pd.DataFrame({"case_id": ["a"], "round": [1], "latency_us": [1.0], "position": [0]})
-    odd.to_parquet(old / "samples.parquet")
-    with pytest.raises(ResultsError, match=r"has columns .*'position'.*predecessor"):
-        load_run(old)
 
 
 def test_short_calls_are_timed_with_their_buffers_at_several_places(tmp_path):

@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 
-import pandas as pd
 import pytest
 import torch
 from harness_fake_gpu import FakeGpu
@@ -16,6 +15,7 @@ from harness.measure.messages import CaseOutcome
 from harness.measure.session import Session
 from harness.plan import seeds
 from harness.plan.planning import Candidate, Group, Limits, TimerSettings
+from harness.runs import load_run
 
 TIMER = TimerSettings("cuda_events", True, 0.005, 0.2, 0.002, 12, 12, 20)
 
@@ -50,7 +50,7 @@ def test_the_seed_is_drawn_stored_and_replayed(tmp_path, given):
             == 0
         )
         run = only_run(folder)
-        rows = pd.read_csv(run / "measurements.csv")
+        rows = load_run(run).measurements
         groups = json.loads((run / "manifest.json").read_text())["groups"]
         assert [group["seed"] for group in groups] == rows["seed"].tolist()
         for row in rows.itertuples():

@@ -1,4 +1,4 @@
-"""However an invocation ends, the run folder holds what was stored: kills, torn lines, full disks, Ctrl-C."""
+"""However an invocation ends, the run folder holds what was stored: kills, torn files, full disks, Ctrl-C."""
 
 import errno
 import json
@@ -8,16 +8,15 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-from harness_support import MANIFEST, group
+from harness_support import MANIFEST, edit, group
 
 from harness.records.rows import ProfileMetric
 from harness.runs import ResultsError, load_campaign, load_run, store
-from harness.runs.samples import Samples
+from harness.runs.group import encoded
 from harness.runs.store import Store, StoreError
 
-DEADLY = ("write", "fsync", "replace", "rename", "truncate", "unlink", "open", "close", "mkdir")
+DEADLY = ("write", "fsync", "replace", "rename", "unlink", "open", "close", "mkdir")
 """Calls of the operating system, right before each of which the process is killed."""
 
 
@@ -49,12 +48,12 @@ def killed_after(calls, work):
     return os.WIFSIGNALED(status)
 
 
-TABLES = ("measurements.csv", "ratios.csv", "profile.csv", "samples.parquet")
+TABLES = ("group-0001.json.gz", "group-0002.json.gz")
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_kill_before_every_call_and_a_rerun_give_the_same_tables(tmp_path, monkeypatch):
-    """Guards: the manifest commits a group; reopening takes back what it does not count; a folder appears whole."""
+    """Guards: the manifest commits a group; what it does not count is written again; a folder appears whole."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # a kill takes nothing that is written
     metric = ProfileMetric(run_id="r", case_id="c", kernel_name="k", metric="m", value=1.5, unit="GB/s")
     groups = [group(), replace(group("M=9;N=9;K=9", cases=("c", "d")), profile=(metric,))]
@@ -100,72 +99,76 @@ def profiled(stored):
     return replace(stored, profile=tuple(metrics))
 
 
-@pytest.mark.parametrize("name", ["measurements.csv", "ratios.csv", "profile.csv"])
-def test_torn_csv(folder, name):
-    """Guard: resuming cuts a torn line, and measures again what it was the row of.  Readers refuse it in words."""
+SECOND = "group-0002.json.gz"
+
+
+def test_a_torn_group(folder):
+    """Guard: a group whose file is cut anywhere is refused in words, and is measured again when the run is resumed."""
+    second = profiled(group("M=9;N=9;K=9", cases=("c", "d")))
     with Store.create(folder, MANIFEST) as made:
         made.append(profiled(group()))
-        first = (folder / name).stat().st_size
-        made.append(profiled(group("M=9;N=9;K=9", cases=("c", "d"))))
-    whole = (folder / name).read_bytes()
-    saved = folder.with_name("saved")
-    shutil.copytree(folder, saved)
-    rows = whole[first:].splitlines(keepends=True)
-    ends = {first + 1, len(whole) - 1, first + len(rows[0]) - 1, first + len(rows[0]), first + len(rows[0]) + 9}
-    for end in sorted(ends):
-        (folder / name).write_bytes(whole[:end])
-        if whole[end - 1 : end] != b"\n":
-            with pytest.raises(ResultsError, match=rf"{name} is truncated.*resume="):
-                load_run(folder)
+        made.append(second)
+    saved = shutil.copytree(folder, folder.with_name("saved"))
+    whole = (folder / SECOND).read_bytes()
+    for end in (0, 1, 10, len(whole) // 2, len(whole) - 9, len(whole) - 1):
+        (folder / SECOND).write_bytes(whole[:end])
+        with pytest.raises(ResultsError, match=rf"{SECOND} is truncated.*resume="):
+            load_run(folder)
         with Store.reopen(folder) as again:
             assert again.covered(["a", "b"]), end
-            assert not again.covered(["c"]), f"cut at {end} of {len(whole)}: a row is missing"
-            again.append(profiled(group("M=9;N=9;K=9", cases=("c", "d"))))
-        assert (folder / name).read_bytes() == whole, end
+            assert not again.covered(["c"]), f"cut at {end} of {len(whole)}"
+            again.append(second)
+        assert (folder / "group-0003.json.gz").read_bytes() == whole, end
+        assert (folder / SECOND).read_bytes() == whole[:end], "perhaps it can be restored"
         assert len(load_run(folder).measurements) == len(load_run(folder).ratios) == 4
         shutil.rmtree(folder)
         shutil.copytree(saved, folder)
 
 
-@pytest.mark.parametrize("name", ["measurements.csv", "ratios.csv"])
-def test_torn_csv_of_an_older_run(folder, name):
-    """As above, where the manifest does not say how long the tables are: guards are the line and the number of rows."""
+def test_a_group_that_is_gone_is_due_again(folder):
     with Store.create(folder, MANIFEST) as made:
         made.append(group())
         made.append(group("M=9;N=9;K=9", cases=("c", "d")))
-    path = folder / "manifest.json"
-    manifest = json.loads(path.read_text())
-    for one in manifest["groups"]:
-        del one["bytes"]
-    path.write_text(json.dumps(manifest))
-    whole = (folder / name).read_bytes()
-    (folder / name).write_bytes(whole[:-9])
+    (folder / "group-0001.json.gz").unlink()
+    with pytest.raises(ResultsError, match=r"group-0001.json.gz is missing: resume the run with resume="):
+        load_run(folder)
     with Store.reopen(folder) as again:
-        assert again.covered(["a", "b"])
-        assert not again.covered(["c", "d"])
-        again.append(group("M=9;N=9;K=9", cases=("c", "d")))
-    assert len(load_run(folder).measurements) == len(load_run(folder).ratios) == 4
+        assert not again.covered(["a", "b"])
+        assert again.covered(["c", "d"])
 
 
-@pytest.mark.parametrize("name", ["measurements.csv", "ratios.csv"])
-def test_what_a_crash_left_behind_the_last_group_is_cut(folder, name):
-    """Guard: rows that no group of the manifest counts are cut when the folder is opened again."""
+def test_a_group_s_file_is_that_of_its_cases(folder):
+    """Guard: `case_ids` in `read_group`; two files that changed places would be times of other groups."""
     with Store.create(folder, MANIFEST) as made:
         made.append(group())
-    whole = (folder / name).read_bytes()
-    (folder / name).write_bytes(whole + whole.splitlines(keepends=True)[-1] + b"half a ro")
+        made.append(group("M=9;N=9;K=9", cases=("c", "d")))
+    shutil.copy(folder / "group-0001.json.gz", folder / SECOND)
+    with pytest.raises(ResultsError, match=rf"{SECOND} holds cases \['a', 'b'\], the manifest says \['c', 'd'\]"):
+        load_run(folder)
+
+
+def test_what_a_crash_left_behind_the_last_group_does_not_count(folder):
+    """Guard: a file that no manifest names is passed by, and the next group takes its place."""
+    with Store.create(folder, MANIFEST) as made:
+        made.append(group())
+    other = group("M=9;N=9;K=9", cases=("c", "d"))
+    (folder / SECOND).write_bytes(encoded(group("M=5;N=5;K=5", cases=("e",))))
+    (folder / f".{SECOND}.new").write_bytes(b"half a gro")
+    assert load_run(folder).measurements["case_id"].tolist() == ["a", "b"]
     with Store.reopen(folder) as again:
         assert again.covered(["a", "b"])
-    assert (folder / name).read_bytes() == whole
+        assert not again.covered(["e"])
+        again.append(other)
+    assert load_run(folder).measurements["case_id"].tolist() == ["a", "b", "c", "d"]
+    assert sorted(path.name for path in folder.iterdir()) == ["group-0001.json.gz", SECOND, "manifest.json"]
 
 
 def test_a_group_whose_samples_and_rows_disagree_is_forgotten(folder):
     with Store.create(folder, MANIFEST) as made:
         made.append(group())
         made.append(group("M=9;N=9;K=9", cases=("x",)))
-        other = made._merged_samples({"a": Samples(np.ones(5), np.arange(5))}, ["a"])
-    store._replace(folder / "samples.parquet", store._parquet(other))
-    with pytest.raises(ResultsError, match="holds 5 samples of case a"):
+    edit(folder / "group-0001.json.gz", lambda held: [column.pop() for column in held["samples"]["a"].values()])
+    with pytest.raises(ResultsError, match="case a has 29 samples, its row says 30"):
         load_run(folder)
     with Store.reopen(folder) as again:
         assert not again.covered(["a", "b"])
@@ -174,7 +177,7 @@ def test_a_group_whose_samples_and_rows_disagree_is_forgotten(folder):
     assert len(load_run(folder).samples("a")) == 30
 
 
-@pytest.mark.parametrize("stage", ["samples.parquet", "ratios.csv", "measurements.csv", "manifest.json"])
+@pytest.mark.parametrize("stage", ["group-0002.json.gz", "manifest.json"])
 def test_a_full_disk_loses_nothing_stored(opened, folder, monkeypatch, stage):
     opened.append(group())
     real_write, names = os.write, {}
@@ -216,9 +219,8 @@ def test_all_that_is_stored_is_on_the_disk_before_the_manifest_names_it(opened, 
     monkeypatch.setattr(os, "fsync", fsync)
     opened.append(profiled(group()))
     written = [path.name for path in synced if path != folder]
-    tables = ("samples.parquet", "ratios.csv", "measurements.csv", "profile.csv", "manifest.json")
-    assert all(any(name in one for one in written) for name in tables)
-    assert "manifest.json" in written[-1]
+    assert written == [".group-0001.json.gz.new", ".manifest.json.new"]
+    assert [path == folder for path in synced] == [False, True, False, True], "and so is each name"
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
@@ -229,7 +231,7 @@ def test_disk_full(folder):
     with Store.create(folder, MANIFEST) as made:
         made.append(group())
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    many = group("M=9;N=9;K=9", cases=tuple(f"case {n}" for n in range(12)))
+    many = group("M=9;N=9;K=9", cases=tuple(f"case {n}" for n in range(12)), n=3000)
 
     def fill():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -106,7 +106,7 @@ def test_two_equal_nights_are_good(tmp_path):
     assert not night(tmp_path, machine).failed
     assert "2 cases compared with 1 earlier runs, none is slower" in summary(tmp_path)
     assert len(machine.named("measure")) == 1
-    assert len(list((tmp_path / "report" / "runs" / "nightly").glob("*/samples.parquet"))) == 1
+    assert len(list((tmp_path / "report" / "runs" / "nightly").glob("*/group-0001.json.gz"))) == 1
     assert "| gemm M=64 N=48 K=64 " in (tmp_path / "report" / "nightly_gemm.md").read_text()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import hashlib
 import json
@@ -12,22 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from harness import workloads
 from harness.records.naming import Contestant, problem_keys
-from harness.records.rows import (
-    SCHEMA_VERSION,
-    Measurement,
-    ProfileMetric,
-    Ratio,
-    SettledBlock,
-    Status,
-    Verdict,
-    case_id,
-)
-from harness.runs import block_table
-from harness.runs import samples as stored_samples
+from harness.records.rows import Measurement, ProfileMetric, Ratio, SettledBlock, Status, Verdict, case_id
+from harness.runs.group import StoredGroup, encoded
+from harness.runs.samples import Samples
+from harness.runs.stored import SCHEMA_VERSION
 from paper_figures.recorded.experiments import Experiment, load_experiment
 from tk_kernels.trace import ROLES, Event, Trace
 
@@ -174,37 +164,25 @@ def write_run(
     plan = load_experiment(experiment) if isinstance(experiment, str) else experiment
     folder = campaign / run_id
     folder.mkdir(parents=True)
-    measurements: list[Measurement] = []
-    ratios: list[Ratio] = []
-    profile: list[ProfileMetric] = []
-    samples: list[pd.DataFrame] = []
     groups: list[dict[str, Any]] = []
     generator = np.random.default_rng(7)
-    for problem in problems if problems is not None else plan.problems:
-        group: dict[str, np.ndarray] = {}
-        first = len(measurements)
-        for contestant in (one for one in plan.contestants if one not in without):
-            row = _measurement(run_id, plan, problem, contestant, rate(problem, contestant), generator, group)
-            measurements.append(row)
-            if plan.profiled and row.n_samples:
-                profile += _profile(run_id, row)
-        ratios += _ratios(run_id, group)
-        own = measurements[first:]
-        passed = [row.case_id for row in own if row.status is Status.PASSED]
-        groups.append({"problem": problem, "case_ids": [row.case_id for row in own], "passed": passed})
-        samples += [
-            pd.DataFrame({"case_id": case, "round": np.arange(ROUNDS, dtype=np.int32), "latency_us": values})
-            for case, values in group.items()
+    for number, problem in enumerate(problems if problems is not None else plan.problems, start=1):
+        held: dict[str, np.ndarray] = {}
+        rows = [
+            _measurement(run_id, plan, problem, one, rate(problem, one), generator, held)
+            for one in plan.contestants
+            if one not in without
         ]
-    if settled:
-        measurements, ratios, blocks = _settle(measurements, ratios, settled)
-        block_table(blocks).to_parquet(folder / "settled.parquet", index=False)
-    _write_csv(folder / "measurements.csv", Measurement.columns(), measurements)
-    _write_csv(folder / "ratios.csv", Ratio.columns(), ratios)
-    if profile:
-        _write_csv(folder / "profile.csv", ProfileMetric.columns(), profile)
-    empty = stored_samples.empty()
-    (pd.concat(samples) if samples else empty).to_parquet(folder / "samples.parquet", index=False)
+        profile = [metric for row in rows if plan.profiled and row.n_samples for metric in _profile(run_id, row)]
+        ratios, blocks = _ratios(run_id, held), []
+        if settled:
+            rows, ratios, blocks = _settle(rows, ratios, settled)
+        samples = {case: Samples(values, np.arange(ROUNDS)) for case, values in held.items()}
+        group = StoredGroup(tuple(rows), tuple(ratios), samples, tuple(blocks), tuple(profile))
+        passed = [row.case_id for row in rows if row.status is Status.PASSED]
+        file = folder / f"group-{number:04}.json.gz"
+        file.write_bytes(encoded(group))
+        groups.append({"problem": problem, "case_ids": group.case_ids, "passed": passed, "file": file.name})
     entries = {**_manifest(campaign, plan, run_id, machine_code), "groups": groups, **(manifest or {})}
     (folder / "manifest.json").write_text(json.dumps(entries, indent=1, sort_keys=True) + "\n")
     return folder
@@ -289,6 +267,14 @@ def _settle(
     return rows, pairs, blocks
 
 
+def edit_group(run: Path, change: Callable[[Any], None], number: int = 1) -> None:
+    """Changes a group of a run: `change` is given what its file holds."""
+    path = run / f"group-{number:04}.json.gz"
+    held = json.loads(gzip.decompress(path.read_bytes()))
+    change(held)
+    path.write_bytes(gzip.compress(json.dumps(held).encode(), mtime=0))
+
+
 def _ratios(run_id: str, group: dict[str, np.ndarray]) -> list[Ratio]:
     rows = []
     for case, mine in group.items():
@@ -342,13 +328,6 @@ def write_trace(
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(gzip.compress(json.dumps(document).encode(), mtime=0))
     return path
-
-
-def _write_csv(path: Path, columns: tuple[str, ...], rows: list[Any]) -> None:
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(row.to_row() for row in rows)
 
 
 def _manifest(campaign: Path, plan: Experiment, run_id: str, machine_code: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@
 A fault is a patch `tests/planted/<room>/<name>.patch` with two lines of its own above the first `---`:
 
     What: what the fault would do to a user, in one sentence
-    Seen by: tests/harness/test_store.py::test_torn_csv      (arguments of pytest: files, test ids, -k)
+    Seen by: tests/harness/test_store_ends.py::test_a_torn_group (arguments of pytest: files, test ids, -k)
 
 Every test that is named has to pass without the fault, and one has to fail with it: an error while tests are collected
 counts as nothing seen. Only tests that `make test` runs may be named. The clone is of the working tree: files that git

@@ -265,11 +265,10 @@ def test_a_full_disk_is_said_with_the_folder(
 @pytest.mark.parametrize(
     ("file", "damage"),
     [
-        ("measurements.csv", lambda data: data[: len(data) // 2]),
+        ("group-0001.json.gz", lambda data: data[: len(data) // 2]),
         ("manifest.json", lambda data: data[: len(data) // 2]),
-        ("samples.parquet", lambda data: data[: len(data) // 2]),
-        ("manifest.json", lambda data: data.replace(b'"schema_version": 1', b'"schema_version": 99')),
-        ("ratios.csv", None),
+        ("manifest.json", lambda data: data.replace(b'"schema_version": 2', b'"schema_version": 99')),
+        ("group-0001.json.gz", None),
     ],
 )
 def test_damaged_results_are_one_sentence_before_anything_runs(

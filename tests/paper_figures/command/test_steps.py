@@ -32,7 +32,7 @@ def test_passes_are_counted_in_the_newest_verification(tmp_path: Path, synthetic
     found = steps.not_passed(TABLE1, tmp_path)
     assert len(found) == 5
     assert all(": error, wrong" in line for line in found)
-    (broken / "measurements.csv").unlink()
+    (broken / "group-0001.json.gz").unlink()
     assert steps.passed_cases(TABLE1, tmp_path) == 5
 
 

@@ -176,7 +176,7 @@ def test_a_report_that_somebody_put_into_the_folder_is_not_deleted(
         ("itself", "is in the report already: give another GPU's campaign"),
         ("same GPU", "is of the SYNTHETIC H200 too: give another GPU's campaign"),
         ("missing", "nowhere is not a folder: give the folder of a campaign"),
-        ("damaged", "measurements.csv"),
+        ("damaged", "group-0001.json.gz"),
         ("empty", "holds no run"),
     ],
 )
@@ -198,8 +198,8 @@ def test_what_cannot_stand_beside_is_refused_in_a_sentence(
     elif what == "missing":
         other = place / "nowhere"
     elif what == "damaged":
-        table = next(h100.iterdir()) / "measurements.csv"
-        table.write_text(table.read_text()[:300])
+        group = next(h100.iterdir()) / "group-0001.json.gz"
+        group.write_bytes(group.read_bytes()[:300])
     else:
         shutil.rmtree(next(h100.iterdir()))
     assert run(place, "--from", str(recorded), "--beside", str(other)) != 0

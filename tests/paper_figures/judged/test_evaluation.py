@@ -150,9 +150,10 @@ def test_a_metric_comes_from_the_profile(results: Evaluate) -> None:
     assert point.measured.value == pytest.approx(2.9 / 1.1)
 
 
-def test_without_a_profile_the_metric_is_not_tested(results: Evaluate, tmp_path: Path) -> None:
+def test_without_a_profile_the_metric_is_not_tested(results: Evaluate, tmp_path: Path, synthetic: ModuleType) -> None:
     results("table3_block_order")
-    (tmp_path / "c" / RUN / "profile.csv").unlink()
+    for path in (tmp_path / "c" / RUN).glob("group-*"):
+        synthetic.edit_group(path.parent, lambda held: held["profile"].clear(), int(path.name[6:10]))
     selections = select(load_campaign(tmp_path / "c"), load_experiment("table3_block_order"))
     file = load_claims("table3_block_order")
     claim = next(one for one in file.claims if one.comparison == "profile")
