@@ -335,11 +335,11 @@ def _tables(where: str, entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _points(where: str, comparison: str, claim: Mapping[str, Any], table: Mapping[str, Any]) -> Iterator[Point]:
     """The points of a table: one a problem, with the number at its place where numbers are a list."""
     problems = _problems(where, "problem", table)
-    columns = {
-        "problem": problems or ("",),
-        "beside": _problems(where, "beside", table) or ("",),
+    columns: dict[str, list[Any]] = {
+        "problem": list(problems) or [""],
+        "beside": list(_problems(where, "beside", table)) or [""],
         "published": _column(table.get("published")),
-        "accept": _column(table.get("accept")),
+        "accept": _column(_each_bound(where, table.get("accept"))),
     }
     count = len(columns["problem"])
     for key, column in columns.items():
@@ -349,11 +349,19 @@ def _points(where: str, comparison: str, claim: Mapping[str, Any], table: Mappin
         yield _point(where, comparison, claim, {**table, **dict(zip(columns, row, strict=True))})
 
 
-def _column(value: Any) -> Sequence[Any]:
-    """One value for all points, a list with one for each, or bounds of which each may be such a list."""
-    if isinstance(value, Mapping) and value and all(isinstance(one, list) for one in value.values()):
-        return [dict(zip(value, ends, strict=True)) for ends in zip(*value.values(), strict=True)]
+def _column(value: Any) -> list[Any]:
+    """One value for all points, or a list with one for each."""
     return value if isinstance(value, list) else [value]
+
+
+def _each_bound(where: str, accept: Any) -> Any:
+    """What is accepted as a list of bounds, where the bounds are lists: `{low: [1, 2]}`."""
+    if not isinstance(accept, Mapping) or not any(isinstance(one, list) for one in accept.values()):
+        return accept
+    ends = [_column(one) for one in accept.values()]
+    if len({len(one) for one in ends}) > 1:
+        raise PaperFiguresError(f"{where}: the bounds of accept are not equally many: {dict(accept)}")
+    return [dict(zip(accept, pair, strict=True)) for pair in zip(*ends, strict=True)]
 
 
 def _problems(where: str, key: str, table: Mapping[str, Any]) -> tuple[str, ...]:

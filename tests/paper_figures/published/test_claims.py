@@ -434,6 +434,7 @@ def load(tmp_path: Path, **changes: object) -> None:
         ({"below": 0.1}, r"several of relative, below, above, needs one at most"),
         ({"points": [{"besides": 1}]}, r"has the unknown key besides"),
         ({"published": [1, 2]}, r"published has 2 entries, needs one, or one for each of 1"),
+        ({"accept": {"low": [1, 2], "high": [3]}}, r"the bounds of accept are not equally many"),
         ({"accept": {"low": [1, 2]}}, r"accept has 2 entries, needs one, or one for each of 1"),
         ({"points": []}, r"no points"),
         ({"points": [{"of": "tk", "published": 1}]}, r"needs `over`"),

@@ -31,7 +31,7 @@ def result(name: str, verdict: Verdict, *measured: float) -> ClaimResult:
     points = tuple(
         PointResult(claim.points[0], "x", None, accept, Measured(one, one, one), verdict, "", "") for one in measured
     )
-    return replace(evaluate(claim, ClaimFile("f", "", (claim,)), ()), verdict=verdict, points=points)
+    return replace(evaluate(claim, ClaimFile("f", "", "", (claim,)), ()), verdict=verdict, points=points)
 
 
 def test_a_smaller_margin_is_not_called_a_faster_library() -> None:

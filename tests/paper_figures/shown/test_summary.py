@@ -32,7 +32,8 @@ def results(**verdicts: Verdict) -> list[ClaimResult]:
     """Claims by id, dashes as underscores, with the verdicts given and without numbers."""
     claims = {ALL[name.replace("_", "-")]: verdict for name, verdict in verdicts.items()}
     return [
-        replace(evaluate(claim, ClaimFile("f", "", (claim,)), ()), verdict=verdict) for claim, verdict in claims.items()
+        replace(evaluate(claim, ClaimFile("f", "", "", (claim,)), ()), verdict=verdict)
+        for claim, verdict in claims.items()
     ]
 
 
