@@ -18,7 +18,7 @@ from paper_figures.judged.evaluation import ClaimResult, evaluate, evaluate_all
 from paper_figures.judged.quantities import fastest, in_giga, rate, stored_ratio
 from paper_figures.judged.verdicts import Missing, Verdict
 from paper_figures.labels import short_run
-from paper_figures.published.claims import earlier_claims, load_claims
+from paper_figures.published.claims import load_claims
 from paper_figures.published.reference import load_gpus
 from paper_figures.recorded.experiments import load_experiment
 from paper_figures.recorded.selection import Cell, Selected, select
@@ -77,7 +77,6 @@ def test_a_baseline_that_failed_leaves_a_claim_untested(results: Evaluate) -> No
 def test_a_library_that_is_missing_is_not_tested_without_its_install_command(results: Evaluate) -> None:
     found = results(
         "fig7_gemm",
-        "table6_gemm",
         rate=lambda problem, contestant: (
             "unavailable: quack is not installed: pip install it" if contestant.implementation == "quack" else 500.0
         ),
@@ -237,17 +236,6 @@ def test_a_run_that_recorded_no_claim_files_is_said(results: Evaluate) -> None:
 
 def test_an_unchanged_claim_file_is_silent(results: Evaluate) -> None:
     assert not any(result.changed for result in results("table1_stages").values())
-
-
-def test_claims_that_were_two_files_of_another_form_are_the_same() -> None:
-    """By their digests of then, as long as the claims say what those files said."""
-    file, then = load_claims("fig7_gemm"), earlier_claims()["fig7_gemm"]["files"]
-    assert len(then) == 2
-    assert file.is_of(then) is True
-    assert file.is_of({**then, "table6_gemm.yaml": "0" * 64}) is False
-    assert file.is_of({"fig7_gemm.yaml": then["fig7_gemm.yaml"]}) is None
-    assert file.is_of({**then, "fig7_gemm/claims.yaml": "0" * 64}) is False, "the edition of now is asked first"
-    assert replace(file, says="").is_of(then) is False
 
 
 def test_a_number_is_stale_whichever_of_its_two_kernels_has_changed(results: Evaluate, tmp_path: Path) -> None:
