@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import secrets
 import subprocess
 from dataclasses import dataclass
@@ -86,9 +87,18 @@ def _stamp(root: Path) -> Path:
 
 
 def claim_hashes(root: Path = ROOT) -> dict[str, str]:
-    """SHA-256 of every claim file, so that a claim changed after the run can be detected."""
-    files = sorted((root / "paper_figures" / "published" / "claims").glob("*.yaml"))
-    return {file.name: digest(file) for file in files}
+    """{exhibit/claims.yaml: digest} as they are now: a verdict whose claim changed after the run can be told."""
+    files = sorted((root / "paper_figures" / "exhibits").glob("*/claims.yaml"))
+    return {f"{file.parent.name}/{file.name}": claims_digest(file) for file in files}
+
+
+def claims_digest(file: Path) -> str:
+    """sha256 of the claims of an exhibit with the rules that they name, which stand in `published/rules.yaml`."""
+    text = file.read_bytes()
+    named = set(re.findall(rb"rule: (\w+)", text))
+    rules = (file.parents[2] / "published" / "rules.yaml").read_bytes() if named else b""
+    used = [rule.strip() for rule in re.split(rb"\n(?=\w)", rules) if rule.partition(b":")[0] in named]
+    return hashlib.sha256(b"\n".join([text, *used])).hexdigest()
 
 
 def _git(root: Path, *arguments: str) -> str | None:

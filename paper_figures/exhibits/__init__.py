@@ -1,4 +1,4 @@
-"""One module an exhibit, found by its place, and the choice among them."""
+"""One folder an exhibit, found by its place, and the choice among them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def load_exhibits() -> tuple[AnyExhibit, ...]:
         found = getattr(importlib.import_module(f"{__name__}.{module.name}"), "EXHIBIT", None)
         if not isinstance(found, AnyExhibit) or found.id != module.name:
             raise PaperFiguresError(
-                f"exhibits/{module.name}.py needs EXHIBIT, an Exhibit or a Derived with id {module.name!r}"
+                f"exhibits/{module.name}/__init__.py needs EXHIBIT, an Exhibit or a Derived with id {module.name!r}"
             )
         exhibits.append(found)
     return tuple(sorted(exhibits, key=lambda exhibit: (exhibit.order, exhibit.id)))

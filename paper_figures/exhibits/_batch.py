@@ -23,7 +23,6 @@ def _part(
         title=title,
         summary=summary,
         order=988,
-        claims=(),
         problem_label="{panel}, N = {N}, batch {B}" if named else "N = {N}, batch {B}",
         axis="Batch",
         tick="{B}",

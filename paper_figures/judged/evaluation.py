@@ -34,8 +34,6 @@ NOT_MEASURED = "not measured yet in this campaign"
 MEGABYTE = 1e6
 COUNTER_STEP = 0.01
 """Nsight Compute prints counters to two decimals."""
-ON_HOPPER = "on a Hopper GPU"
-"""What a claim's sentence says that runs of another GPU do not decide."""
 AT_THE_EDGE = "the profiler prints two decimals, and the bound lies within the last"
 
 
@@ -189,9 +187,9 @@ def changed_since(file: ClaimFile, selections: Sequence[Selected], points: Seque
     """Says which runs behind the points started with another edition of the claim file."""
     used = {result.run_id for result in points}
     runs = {selected.run.run_id: selected.run for selected in selections if selected.run is not None}
-    digests = {run_id: recorded_digest(runs[run_id], file.name) for run_id in sorted(used & set(runs))}
-    absent = [short_run(run_id) for run_id, digest in digests.items() if digest is None]
-    other = [short_run(run_id) for run_id, digest in digests.items() if digest not in (None, file.sha256)]
+    same = {name: file.is_of(runs[name].manifest.get("claim_files") or {}) for name in sorted(used & set(runs))}
+    absent = [short_run(run_id) for run_id, told in same.items() if told is None]
+    other = [short_run(run_id) for run_id, told in same.items() if told is False]
     parts = [f"claims file {file.name} was not recorded by {_runs(absent)}"] if absent else []
     parts += [f"claims file {file.name} was changed after {_runs(other)} started"] if other else []
     return "; ".join(parts)
@@ -222,14 +220,6 @@ def _behind(result: PointResult, selections: Sequence[Selected]) -> list[Cell]:
 
 def _runs(names: Sequence[str]) -> str:
     return f"run{'s' if len(names) > 1 else ''} {', '.join(names)}"
-
-
-def recorded_digest(run: Run, name: str) -> str | None:
-    """The digest of a claim file when the run started, whatever folder its key names."""
-    for path, digest in (run.manifest.get("claim_files") or {}).items():
-        if str(path).replace("\\", "/").rsplit("/", 1)[-1] == name:
-            return str(digest).removeprefix("sha256:")
-    return None
 
 
 def _evaluate_point(claim: Claim, point: Point, selections: Sequence[Selected], runs: Sequence[Run]) -> PointResult:
@@ -265,7 +255,7 @@ def _measure(
 ) -> tuple[Measured | Missing, str]:
     """The number of a point in the unit that it is compared in, and the verdict that was stored with a ratio."""
     cell = selected.cell(point.of) if selected is not None else None
-    if cell is not None and cell.run is not None and ON_HOPPER in claim.sentence and not is_hopper(cell.run):
+    if cell is not None and cell.run is not None and claim.hopper_only and not is_hopper(cell.run):
         reason = f"the claim is of a Hopper GPU, and the run of another: {gpu_name(cell.run)}"
         return Missing(Verdict.NOT_COMPARABLE, reason), ""
     if claim.comparison == "speedup":

@@ -1,16 +1,19 @@
-"""The claim registry: `claims/*.yaml`, what the paper says, how it is compared, and how close counts as the same.
+"""The claims of an exhibit, `exhibits/<name>/claims.yaml`: what the paper says, and how close counts as the same.
 
-A file is fixed before a run starts: the run's manifest holds its digest, and a verdict whose file has changed since
-says so.
+A file is fixed before a run starts: the run's manifest holds its digest, with the rules that it names. A verdict whose
+file has changed since says so.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
+import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +21,11 @@ import yaml
 
 from harness.records.errors import HarnessError
 from harness.records.naming import Contestant, parse_contestant, problem_text
+from harness.records.provenance import claims_digest
 from paper_figures.errors import PaperFiguresError
 from paper_figures.intervals import Interval
 from paper_figures.labels import OURS, RELEASED
-from paper_figures.published.paper import CLAIMS
+from paper_figures.published.paper import EARLIER, EXHIBITS, GPU, RULES
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's, where PyYAML was built with it: ten times as fast."""
@@ -97,7 +101,7 @@ class Claim:
 
     id: str
     exhibit: str
-    """Module of `paper_figures/exhibits` that shows it."""
+    """Folder of `paper_figures/exhibits` that shows it."""
     where: str
     """Where in the paper it stands."""
     sentence: str
@@ -127,6 +131,8 @@ class Claim:
     that the paper's authors released."""
     today: str = ""
     """The id of the same claim over the fastest of today; empty where there is none."""
+    hopper_only: bool = False
+    """Whether a run of a GPU that is not of the Hopper generation does not decide it."""
 
     @property
     def kind(self) -> Kind:
@@ -180,11 +186,33 @@ def _of_direction(point: Point) -> bool:
 
 @dataclass(frozen=True)
 class ClaimFile:
-    """The claims of one YAML file, and its digest."""
+    """The claims of an exhibit, and the digest of their file with the rules that it names."""
 
     name: str
+    """From the folder of exhibits, as manifests have it: `fig7_gemm/claims.yaml`."""
     sha256: str
+    says: str
+    """The digest of what the claims say, in whatever form it is written."""
     claims: tuple[Claim, ...]
+
+    def is_of(self, recorded: Mapping[str, str]) -> bool | None:
+        """Whether it is the edition that a manifest's `claim_files` name; None where they name none of it.
+
+        Earlier manifests have the digests of files of another form, which `earlier_claims.yaml` keeps.
+        """
+        if self.name in recorded:
+            return recorded[self.name] == self.sha256
+        earlier = earlier_claims().get(self.name.partition("/")[0])
+        if earlier is None or any(name not in recorded for name in earlier["files"]):
+            return None
+        same = all(recorded[name] == digest for name, digest in earlier["files"].items())
+        return same and earlier["says"] == self.says
+
+
+@cache
+def earlier_claims() -> Mapping[str, Any]:
+    """{exhibit: {says: digest of what its claims said, files: {name: digest}}}, of claims before they had this form."""
+    return yaml.load(EARLIER.read_bytes(), Loader=LOADER)
 
 
 def in_exhibit(file: ClaimFile, where: str) -> ClaimFile:
@@ -198,74 +226,160 @@ def in_exhibit(file: ClaimFile, where: str) -> ClaimFile:
     return replace(file, claims=tuple(claims))
 
 
-def load_claims(name: str, folder: Path = CLAIMS) -> ClaimFile:
-    """The claims of a file; raises `PaperFiguresError` that names the claim and the key."""
-    path = folder / f"{name}.yaml"
+def has_claims(name: str) -> bool:
+    """Whether an exhibit has a file of claims."""
+    return (EXHIBITS / name / "claims.yaml").exists()
+
+
+def load_claims(name: str, folder: Path = EXHIBITS) -> ClaimFile:
+    """The claims of an exhibit; raises `PaperFiguresError` that names the claim and the key."""
+    path = folder / name / "claims.yaml"
+    document = _read(path)
+    if not isinstance(document, Mapping) or set(document) != {"claims"}:
+        raise PaperFiguresError(f"{path} needs exactly the key claims")
+    entries = _mappings(str(path), "claims", document["claims"])
+    claims = tuple(_claim(path, name, entry) for entry in entries)
+    said = [{key: value for key, value in asdict(one).items() if value} for one in claims]
+    says = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    return ClaimFile(f"{name}/{path.name}", claims_digest(path), says, claims)
+
+
+def _read(path: Path) -> Any:
     try:
-        content = path.read_bytes()
-        document = yaml.load(content, Loader=LOADER)
+        return yaml.load(path.read_bytes(), Loader=LOADER)
     except FileNotFoundError:
-        raise PaperFiguresError(f"there is no claim file {path}: an exhibit names it") from None
+        raise PaperFiguresError(f"there is no claim file {path}") from None
     except yaml.YAMLError as error:
         raise PaperFiguresError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(document, Mapping) or set(document) != {"exhibit", "claims"}:
-        raise PaperFiguresError(f"{path} needs exactly the keys exhibit and claims")
-    entries = _mappings(str(path), "claims", document["claims"])
-    claims = tuple(_claim(path, str(document["exhibit"]), entry) for entry in entries)
-    return ClaimFile(path.name, hashlib.sha256(content).hexdigest(), claims)
 
 
-_CLAIM_KEYS = {"id", "where", "sentence", "comparison", "gpu", "tolerance", "points"}
-_CLAIM_OPTIONS = {"metric", "unit", "accept", "not_comparable", "not_run", "differs", "today", "against"}
+_rules = cache(_read)
+_POINT_KEYS = {"problem", "among", "beside", "experiment", "of", "over", "published", "accept"}
+"""Of a claim they hold for all its points, and of an entry of `points` for those of the entry."""
 DEVIATIONS = ("relative", "below", "above")
-"""What a tolerance may allow, as a part of the published value: to both sides, or to one, the other being free."""
-_POINT_KEYS = {"of"}
-_POINT_OPTIONS = {"problem", "among", "beside", "experiment", "over", "published", "accept"}
+"""What a claim may tolerate, as a part of the published value: to both sides, or to one, the other being free."""
+_CLAIM_KEYS = {"id", "where", "sentence"}
+_TEXTS = ("not_comparable", "not_run", "differs")
+_CLAIM_OPTIONS = {
+    *("comparison", "gpu", "metric", "unit", "today", "against", "hopper_only", "rule", "reason", "points"),
+    *(*_TEXTS, *DEVIATIONS, *_POINT_KEYS),
+}
+_DEFAULTS = {
+    "rate": ("share of the datasheet roof", "TFLOPS"),
+    "speedup": ("ratio of median latencies", "x"),
+    "over_published": ("measured share of the roof over a published one", "x"),
+    "across": ("share of the roof over that on another problem", "x"),
+}
+"""The metric and the unit of comparisons that have their own."""
 
 
-def _claim(path: Path, exhibit: str, entry: Mapping[str, Any]) -> Claim:
-    where = f"{path}, claim {entry.get('id', '?')}"
-    _check_keys(where, entry, _CLAIM_KEYS, _CLAIM_OPTIONS)
-    comparison = str(entry["comparison"])
+def _claim(path: Path, exhibit: str, said: Mapping[str, Any]) -> Claim:
+    where = f"{path}, claim {said.get('id', '?')}"
+    _check_keys(where, said, _CLAIM_KEYS, _CLAIM_OPTIONS)
+    entry = _with_rule(where, said)
+    comparison = str(entry.get("comparison", "speedup"))
     if comparison not in COMPARISONS:
         raise PaperFiguresError(f"{where}: comparison is {comparison!r}, needs to be one of {', '.join(COMPARISONS)}")
     if comparison in ("profile", "build", "size") and not entry.get("metric"):
         raise PaperFiguresError(f"{where}: a {comparison} comparison needs the name of a metric")
-    tolerance = entry["tolerance"]
-    if not isinstance(tolerance, Mapping) or not tolerance.get("reason"):
-        raise PaperFiguresError(f"{where}: tolerance needs a reason, and a deviation unless accept is given")
-    _check_keys(f"{where}, tolerance", tolerance, {"reason"}, set(DEVIATIONS))
-    if len(tolerance) > 2:
-        raise PaperFiguresError(f"{where}: tolerance has several of {', '.join(DEVIATIONS)}, needs one at most")
-    defaults = {
-        "rate": ("share of the datasheet roof", "TFLOPS"),
-        "speedup": ("ratio of median latencies", "x"),
-        "over_published": ("measured share of the roof over a published one", "x"),
-        "across": ("share of the roof over that on another problem", "x"),
-    }
-    metric, unit = defaults.get(comparison, ("", ""))
-    deviation = {key: _number(f"{where}, tolerance", key, tolerance[key]) for key in DEVIATIONS if key in tolerance}
-    numbers = _mappings(where, "points", entry["points"])
-    points = tuple(_point(where, comparison, entry, deviation, point) for point in numbers)
+    metric, unit = _DEFAULTS.get(comparison, ("", ""))
+    points = tuple(point for table in _tables(where, entry) for point in _points(where, comparison, entry, table))
     if not points:
         raise PaperFiguresError(f"{where}: no points, needs at least one number")
     return Claim(
         id=str(entry["id"]),
         exhibit=exhibit,
         where=str(entry["where"]),
-        sentence=" ".join(str(entry["sentence"]).split()),
+        sentence=_one_line(entry["sentence"]),
         comparison=comparison,
         metric=str(entry.get("metric", metric)),
         unit=str(entry.get("unit", unit)),
-        gpu=str(entry["gpu"]),
-        tolerance=" ".join(str(tolerance["reason"]).split()),
+        gpu=str(entry.get("gpu", GPU)),
+        tolerance=_one_line(entry["reason"]),
         points=points,
-        not_comparable=" ".join(str(entry.get("not_comparable", "")).split()),
-        not_run=" ".join(str(entry.get("not_run", "")).split()),
-        differs=" ".join(str(entry.get("differs", "")).split()),
         against=_against(where, entry, points),
         today=str(entry.get("today", "")),
+        hopper_only=entry.get("hopper_only") is True,
+        **{key: _one_line(entry.get(key, "")) for key in _TEXTS},
     )
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text).split())
+
+
+def _with_rule(where: str, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A claim with what its rule says, where it names one, as far as it does not say so itself."""
+    rules = _rules(RULES)
+    if ("rule" in entry) == ("reason" in entry):
+        raise PaperFiguresError(f"{where}: needs a rule or a reason for what it tolerates, and not both")
+    if "rule" in entry and entry["rule"] not in rules:
+        raise PaperFiguresError(f"{where}: rule is {entry['rule']!r}, needs to be one of {', '.join(rules)}")
+    both = {**rules.get(entry.get("rule"), {}), **entry}
+    if sum(key in both for key in DEVIATIONS) > 1:
+        raise PaperFiguresError(f"{where}: has several of {', '.join(DEVIATIONS)}, needs one at most")
+    return both
+
+
+def _tables(where: str, entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The points of a claim as tables: the entries of `points`, each with what the claim says for all; else itself."""
+    shared = {key: entry[key] for key in _POINT_KEYS if key in entry}
+    if "points" not in entry:
+        return [shared]
+    rows = _mappings(where, "points", entry["points"])
+    for row in rows:
+        _check_keys(f"{where}, point {row}", row, set(), _POINT_KEYS)
+    return [{**shared, **row} for row in rows]
+
+
+def _points(where: str, comparison: str, claim: Mapping[str, Any], table: Mapping[str, Any]) -> Iterator[Point]:
+    """The points of a table: one a problem, with the number at its place where numbers are a list."""
+    problems = _problems(where, "problem", table)
+    columns: dict[str, list[Any]] = {
+        "problem": list(problems) or [""],
+        "beside": list(_problems(where, "beside", table)) or [""],
+        "published": _column(table.get("published")),
+        "accept": _column(_each_bound(where, table.get("accept"))),
+    }
+    count = len(columns["problem"])
+    for key, column in columns.items():
+        if len(column) not in (1, count):
+            raise PaperFiguresError(f"{where}: {key} has {len(column)} entries, needs one, or one for each of {count}")
+    for row in zip(*(column * count if len(column) == 1 else column for column in columns.values()), strict=True):
+        yield _point(where, comparison, claim, {**table, **dict(zip(columns, row, strict=True))})
+
+
+def _column(value: Any) -> list[Any]:
+    """One value for all points, or a list with one for each."""
+    return value if isinstance(value, list) else [value]
+
+
+def _each_bound(where: str, accept: Any) -> Any:
+    """What is accepted as a list of bounds, where the bounds are lists: `{low: [1, 2]}`."""
+    if not isinstance(accept, Mapping) or not any(isinstance(one, list) for one in accept.values()):
+        return accept
+    ends = [_column(one) for one in accept.values()]
+    if len({len(one) for one in ends}) > 1:
+        raise PaperFiguresError(f"{where}: the bounds of accept are not equally many: {dict(accept)}")
+    return [dict(zip(accept, pair, strict=True)) for pair in zip(*ends, strict=True)]
+
+
+def _problems(where: str, key: str, table: Mapping[str, Any]) -> tuple[str, ...]:
+    """The texts of a grid or of several: each is the product of its lists, its last key fastest; none without the key.
+
+    A key `M=N=K` gives its value to each.
+    """
+    if key not in table:
+        return ()
+    grids = table[key] if isinstance(table[key], list) else [table[key]]
+    if any(not isinstance(grid, Mapping) for grid in grids):
+        raise PaperFiguresError(f"{where}: {key} is {table[key]!r}, needs to be a mapping such as {{N: 1024}}")
+    found = []
+    for grid in grids:
+        for values in itertools.product(*(one if isinstance(one, list) else [one] for one in grid.values())):
+            keys = zip(grid, values, strict=True)
+            found.append(problem_text({key: value for joined, value in keys for key in str(joined).split("=")}))
+    return tuple(found)
 
 
 def _against(where: str, entry: Mapping[str, Any], points: Sequence[Point]) -> str:
@@ -284,39 +398,34 @@ def _against(where: str, entry: Mapping[str, Any], points: Sequence[Point]) -> s
     return against
 
 
-def _point(
-    where: str, comparison: str, claim: Mapping[str, Any], deviation: Mapping[str, float], entry: Mapping[str, Any]
-) -> Point:
-    _check_keys(f"{where}, point {entry}", entry, _POINT_KEYS, _POINT_OPTIONS)
-    of = _contestant(where, entry["of"])
+def _point(where: str, comparison: str, claim: Mapping[str, Any], entry: Mapping[str, Any]) -> Point:
+    of = _contestant(where, entry.get("of", OURS))
     over = _contestants(where, entry.get("over", []))
     if comparison in ("speedup", "over_published") and not over:
         raise PaperFiguresError(f"{where}: the point of {of} needs `over`, what it is faster than")
     if comparison != "speedup" and len(over) > 1:
         raise PaperFiguresError(f"{where}: the point of {of} is over several, which only a speedup can be")
-    problem = _problem(where, "problem", entry)
-    among = tuple(problem_text(one) for one in _mappings(where, "among", entry.get("among", [])))
-    if among and (problem or comparison != "speedup"):
+    among = _problems(where, "among", entry)
+    if among and (entry["problem"] or comparison != "speedup"):
         raise PaperFiguresError(f"{where}: the point of {of} has `among`, which a speedup may have in place of problem")
-    if (comparison == "across") != ("beside" in entry):
+    if (comparison == "across") != bool(entry["beside"]):
         raise PaperFiguresError(f"{where}: the point of {of} needs `beside` where the comparison is across, else none")
-    beside = _problem(where, "beside", entry)
-    published = _interval(where, "published", entry["published"]) if "published" in entry else None
-    accept = entry.get("accept", claim.get("accept"))
-    if accept is not None:
-        accepted = _interval(where, "accept", accept)
+    published = None if entry["published"] is None else _interval(where, "published", entry["published"])
+    deviation = {key: _number(where, key, claim[key]) for key in DEVIATIONS if key in claim}
+    if entry["accept"] is not None:
+        accepted = _interval(where, "accept", entry["accept"])
     elif published is not None and deviation:
         accepted = around(published, **deviation)
     else:
         raise PaperFiguresError(f"{where}: the point of {of} needs published and a deviation to tolerate, or accept")
     return Point(
-        problem=problem,
+        problem=entry["problem"],
         of=of,
         over=over,
         published=published,
         accept=accepted,
         among=among,
-        beside=beside,
+        beside=entry["beside"],
         experiment=str(entry.get("experiment", "")),
     )
 
@@ -334,15 +443,6 @@ def _contestant(where: str, label: Any) -> Contestant:
         return parse_contestant(str(label))
     except HarnessError as error:
         raise PaperFiguresError(f"{where}: {error}") from None
-
-
-def _problem(where: str, key: str, entry: Mapping[str, Any]) -> str:
-    """The problem under a key as its text, empty where the key is not there."""
-    if key not in entry:
-        return ""
-    if not isinstance(entry[key], Mapping):
-        raise PaperFiguresError(f"{where}: {key} is {entry[key]!r}, needs to be a mapping such as {{N: 1024}}")
-    return problem_text(entry[key])
 
 
 def _mappings(where: str, key: str, value: Any) -> list[Mapping[str, Any]]:

@@ -18,7 +18,12 @@ LEDE = (
 """What the paper says and whose numbers these are."""
 COMMAND = "make reproduce"
 """What a reader runs to have a report of his own."""
-CLAIMS = HERE / "claims"
+GPU = "H100 80GB SXM"
+"""Whose numbers it prints, where a claim does not say."""
+EXHIBITS = HERE.parent / "exhibits"
+"""A folder an exhibit, with its claims in claims.yaml."""
+RULES = HERE / "rules.yaml"
+EARLIER = HERE / "earlier_claims.yaml"
 REFERENCE = HERE / "reference"
 FIGURES = ("Fig 7", "Fig 8", "Fig 9", "Fig 10")
 """The places in the paper whose exhibits stand in the chart of speed-ups."""

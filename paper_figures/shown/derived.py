@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from harness.records.naming import Contestant
 from paper_figures.judged.evaluation import ClaimResult
+from paper_figures.published.claims import has_claims
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.exhibit_parts import Sources
 from paper_figures.shown.table import Table
@@ -24,7 +25,7 @@ class Derived:
     """
 
     id: str
-    """Name of the module."""
+    """Name of its folder."""
     where: str
     """The paper's name of it, and the `exhibit` of its published rows: `Table 6`."""
     title: str
@@ -41,8 +42,6 @@ class Derived:
     """How to read what `draw` draws."""
     recorded: str = ""
     """The key of a run's manifest that it is made from, where it has no parts."""
-    claims: tuple[str, ...] = ()
-    """Files in `claims/`, without the suffix; a point there may name the `experiment` that its problem is of."""
     also: tuple[str, ...] = ()
     """Ids of claims that it speaks of too and that another exhibit judges."""
     names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -56,6 +55,11 @@ class Derived:
     baseline_name: ClassVar[str] = ""
     rivals: ClassVar[tuple[Contestant, ...]] = ()
     """None: its parts' ratios are against theirs."""
+
+    @property
+    def has_claims(self) -> bool:
+        """Whether claims are judged with it; a point of them may name the `experiment` that its problem is of."""
+        return has_claims(self.id)
 
     @property
     def measured(self) -> tuple[Exhibit, ...]:

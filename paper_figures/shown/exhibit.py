@@ -1,6 +1,6 @@
 """What an exhibit is: a declaration that names its experiment, its claims and how its cases are laid out.
 
-A new exhibit is one module in `exhibits/` that defines `EXHIBIT`, and one file in `claims/`.
+A new exhibit is a folder in `exhibits/` whose `__init__.py` defines `EXHIBIT`, with its claims in `claims.yaml`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol
 from harness.records.naming import Contestant, parse_contestant, problem_keys
 from paper_figures.errors import PaperFiguresError
 from paper_figures.labels import contestant_label
+from paper_figures.published.claims import has_claims
 from paper_figures.recorded.experiments import Experiment, load_experiment
 
 
@@ -108,7 +109,7 @@ class Exhibit:
     """A table or figure of the paper."""
 
     id: str
-    """Name of the module, and of the experiment."""
+    """Name of its folder, and of the experiment."""
     where: str
     """The paper's name of it, and the `exhibit` of its published rows: `Table 1`."""
     title: str
@@ -116,8 +117,6 @@ class Exhibit:
     """What it shows and how to read it, in a sentence or two."""
     order: int
     """Place in the report."""
-    claims: tuple[str, ...]
-    """Files in `claims/`, without the suffix."""
     problem_label: str
     """How a problem is named in the table, with its keys in braces: `K = {K}`; `{panel}` is the panel's title."""
     axis: str
@@ -159,6 +158,11 @@ class Exhibit:
     also: ClassVar[tuple[str, ...]] = ()
     aliases: ClassVar[tuple[str, ...]] = ()
     own_cases: ClassVar[bool] = True
+
+    @property
+    def has_claims(self) -> bool:
+        """Whether claims are judged with it."""
+        return has_claims(self.id)
 
     @property
     def measured(self) -> tuple[Exhibit, ...]:

@@ -439,12 +439,25 @@ def test_a_hook_s_variables_name_no_other_repository(tmp_path, monkeypatch):
 
 
 def test_claims_are_hashed(tmp_path):
-    claims = tmp_path / "paper_figures" / "published" / "claims"
-    claims.mkdir(parents=True)
-    (claims / "a.yaml").write_text("x")
+    claims = tmp_path / "paper_figures" / "exhibits" / "a" / "claims.yaml"
+    claims.parent.mkdir(parents=True)
+    claims.write_text("x")
     assert provenance.claim_hashes(tmp_path) == {
-        "a.yaml": "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
+        "a/claims.yaml": "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
     }
+
+
+def test_claims_are_hashed_with_the_rules_that_they_name(tmp_path):
+    """Guard: the bound of a claim stands in its rule, outside of its own file."""
+    claims, rules = (tmp_path / "paper_figures" / one for one in ("exhibits/a/claims.yaml", "published/rules.yaml"))
+    claims.parent.mkdir(parents=True)
+    rules.parent.mkdir(parents=True)
+    claims.write_text("claims:\n  - id: x\n    rule: mine\n")
+    seen = []
+    for text in ("mine:\n  accept: 1\nother:\n  accept: 2\n", "mine:\n  accept: 1\n", "mine:\n  accept: 3\n"):
+        rules.write_text(text)
+        seen.append(provenance.claim_hashes(tmp_path)["a/claims.yaml"])
+    assert seen[0] == seen[1] != seen[2]
 
 
 def test_run_ids_sort_by_time_and_are_unique():

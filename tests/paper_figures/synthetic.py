@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -14,6 +13,7 @@ import numpy as np
 
 from harness import workloads
 from harness.records.naming import Contestant, problem_keys
+from harness.records.provenance import claim_hashes
 from harness.records.rows import Measurement, ProfileMetric, Ratio, SettledBlock, Status, Verdict, case_id
 from harness.runs.group import StoredGroup, encoded
 from harness.runs.samples import Samples
@@ -23,7 +23,6 @@ from tk_kernels.trace import ROLES, Event, Trace
 
 ROUNDS = 60
 PEAK_TFLOPS, BANDWIDTH_GBPS = 989.4, 4800.0
-CLAIM_FILES = Path(__file__).resolve().parents[2] / "paper_figures" / "published" / "claims"
 
 Rate = Callable[[str, Contestant], float | str]
 """TFLOPS of a case, or the status and reason of one without a time: `unavailable: not installed`."""
@@ -337,7 +336,6 @@ def _manifest(campaign: Path, plan: Experiment, run_id: str, machine_code: str) 
         "lines_by_stem": {"forward": 230, "heads": 50, "backward": 350},
         "lines_with_comments": {"forward": 260, "heads": 60, "backward": 400},
     }  # fmt: skip
-    digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(CLAIM_FILES.glob("*.yaml"))}
     return {
         "schema_version": SCHEMA_VERSION, "run_id": run_id, "campaign": campaign.name, "experiment": plan.name,
         "git_commit": "0123456789abcdef", "git_dirty": False, "command": f"python -m harness experiment={plan.name}",
@@ -355,7 +353,7 @@ def _manifest(campaign: Path, plan: Experiment, run_id: str, machine_code: str) 
         "kernel_builds": {str(one): build for one in plan.contestants if one.implementation == "tk"},
         "roofs": {"copy_gbps": 4283.0, "matmul_bf16_tflops": 715.0, "matmul_e4m3_tflops": 1410.0},
         "datasheet": {"name": "NVIDIA H200 SXM", "gbps": 4800, "tflops": {"bf16": 989.4}},
-        "claim_files": digests,
+        "claim_files": claim_hashes(),
     }  # fmt: skip
 
 

@@ -113,7 +113,7 @@ def matmul_roof(selections: Sequence[Selected], lines: Sequence[Line]) -> float 
 def _results(
     runs: Sequence[Run], exhibit: AnyExhibit, selections: Sequence[Selected], to_run: str
 ) -> tuple[ClaimResult, ...]:
-    files = [in_exhibit(load_claims(name), exhibit.where) for name in exhibit.claims]
+    files = [in_exhibit(load_claims(exhibit.id), exhibit.where)] if exhibit.has_claims else []
     results = evaluate_all(files, selections, to_run, runs)
     not_among = exhibit.not_among if isinstance(exhibit, Exhibit) else ""
     return tuple(

@@ -207,7 +207,7 @@ def _judged_elsewhere(report: Report, exhibit: ExhibitReport) -> list[tuple[Exhi
     Those that it names, and of an exhibit without claims those with its place in the paper.  Beyond it is no place.
     """
     every = [(one, result) for one in report.exhibits for result in one.results]
-    place = "" if exhibit.exhibit.claims or exhibit.exhibit.where == BEYOND else exhibit.exhibit.where
+    place = "" if exhibit.exhibit.has_claims or exhibit.exhibit.where == BEYOND else exhibit.exhibit.where
     also = exhibit.exhibit.also
     return [
         (one, result)

@@ -240,9 +240,10 @@ def across(made: Report, tmp_path: Path, selections: Sequence[Selected] = (), **
     }  # fmt: skip
     entry = {
         "id": "x", "where": "Text", "gpu": "H100 80GB SXM", "sentence": "S.", "comparison": "across",
-        "accept": {"low": 0.9}, "tolerance": {"reason": "because"}, "points": [point],
+        "accept": {"low": 0.9}, "reason": "because", "points": [point],
     }  # fmt: skip
-    (tmp_path / "x.yaml").write_text(yaml.safe_dump({"exhibit": "unaligned_gemm", "claims": [entry]}))
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "claims.yaml").write_text(yaml.safe_dump({"claims": [entry]}))
     file: ClaimFile = load_claims("x", tmp_path)
     return evaluate(file.claims[0], file, selections or part(made, "unaligned_gemm").selections)
 

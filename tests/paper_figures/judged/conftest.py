@@ -22,10 +22,10 @@ Evaluate = Callable[..., dict[str, ClaimResult]]
 def results(tmp_path: Path, synthetic: ModuleType) -> Evaluate:
     """Writes a run of an experiment and judges the claims of its file."""
 
-    def write_and_evaluate(experiment: str, claims: str = "", **options: object) -> dict[str, ClaimResult]:
+    def write_and_evaluate(experiment: str, **options: object) -> dict[str, ClaimResult]:
         synthetic.write_run(tmp_path / "c", experiment, RUN, **options)
         selections = select(load_campaign(tmp_path / "c"), load_experiment(experiment))
-        file = load_claims(claims or experiment)
+        file = load_claims(experiment)
         return {claim.id: evaluate(claim, file, selections) for claim in file.claims}
 
     return write_and_evaluate

@@ -77,7 +77,6 @@ def test_a_baseline_that_failed_leaves_a_claim_untested(results: Evaluate) -> No
 def test_a_library_that_is_missing_is_not_tested_without_its_install_command(results: Evaluate) -> None:
     found = results(
         "fig7_gemm",
-        "table6_gemm",
         rate=lambda problem, contestant: (
             "unavailable: quack is not installed: pip install it" if contestant.implementation == "quack" else 500.0
         ),
@@ -108,7 +107,7 @@ def test_a_range_whose_ends_nothing_reaches_is_said(
     results: Evaluate, ours: float, verdict: Verdict, said: str
 ) -> None:
     """Guard: 1.01 to 1.03 times as fast was "reproduced" of 1.1 to 2.3 times, by a tolerance that reached below."""
-    found = results("fig9_rotary", "table6_rotary", rate=rotary(ours))["table6-rotary-speedup"]
+    found = results("fig9_rotary", rate=rotary(ours))["table6-rotary-speedup"]
     assert (found.verdict, found.reason) == (verdict, said)
 
 
@@ -227,7 +226,7 @@ def test_many_numbers_are_a_range_in_a_line(results: Evaluate) -> None:
 
 
 def test_a_claim_file_that_changed_after_the_run_is_said(results: Evaluate) -> None:
-    found = results("table1_stages", manifest={"claim_files": {"table1_stages.yaml": "0" * 64}})
+    found = results("table1_stages", manifest={"claim_files": {"table1_stages/claims.yaml": "0" * 64}})
     assert all(f"was changed after run {short_run(RUN)} started" in result.changed for result in found.values())
 
 
@@ -341,13 +340,13 @@ def test_a_published_baseline_that_is_not_published_is_not_comparable(
 
 
 def test_lines_are_counted_for_the_forward_kernel_alone(results: Evaluate) -> None:
-    lines = results("fig8_attention", "table6_attention")["table6-attention-lines"]
+    lines = results("fig8_attention")["table6-attention-lines"]
     assert lines.points[0].measured == Measured(320.0, 320.0, 320.0)
 
 
 def test_a_sum_of_the_build_manifest_needs_every_part(results: Evaluate) -> None:
     build = {"tk": {"name": "attention", "lines_with_comments": {"forward": 230}}}
-    lines = results("fig8_attention", "table6_attention", manifest={"kernel_builds": build})["table6-attention-lines"]
+    lines = results("fig8_attention", manifest={"kernel_builds": build})["table6-attention-lines"]
     assert lines.verdict is Verdict.NOT_TESTED
     assert "recorded no lines_with_comments.forward + lines_with_comments.heads of tk" in lines.reason
 
@@ -426,7 +425,7 @@ def test_up_to_without_any_time_says_why(results: Evaluate) -> None:
 
 def test_a_kernels_lines_are_of_its_whole_folder(results: Evaluate) -> None:
     build = {"tk": {"name": "based", "lines_with_comments": {"based": 260, "segments": 40}}}
-    lines = results("fig9_based", "table6_based", manifest={"kernel_builds": build})["table6-based-lines"]
+    lines = results("fig9_based", manifest={"kernel_builds": build})["table6-based-lines"]
     assert lines.points[0].measured == Measured(300, 300, 300)
     assert lines.verdict is Verdict.HOLDS
 

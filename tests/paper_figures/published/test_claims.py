@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -15,16 +16,26 @@ from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import load_exhibits
 from paper_figures.intervals import Interval
 from paper_figures.labels import RELEASED
-from paper_figures.published.claims import BEYOND, CLAIMS, TEXT, Claim, Kind, Point, around, in_exhibit, load_claims
+from paper_figures.published.claims import (
+    BEYOND,
+    TEXT,
+    Claim,
+    Kind,
+    Point,
+    around,
+    earlier_claims,
+    in_exhibit,
+    load_claims,
+)
+from paper_figures.published.paper import EXHIBITS as EXHIBITS_FOLDER
 from paper_figures.published.reference import load_gpus, load_reference
 from paper_figures.recorded.experiments import Experiment, load_experiment
 from paper_figures.shown.derived import measured_exhibits
 from paper_figures.shown.exhibit import Exhibit
 
-FILES = sorted(path.stem for path in CLAIMS.glob("*.yaml"))
+FILES = sorted(path.parent.name for path in EXHIBITS_FOLDER.glob("*/claims.yaml"))
 EVERY = [(claim, point) for name in FILES for claim in load_claims(name).claims for point in claim.points]
 POINTS = [(claim, point) for claim, point in EVERY if claim.comparison != "size" and not claim.not_run]
-
 
 EXHIBITS = {one.id: one for one in load_exhibits()}
 
@@ -185,9 +196,31 @@ def of_matching_today(claim: Claim) -> bool:
 def test_ids_are_unique_and_files_belong_to_an_exhibit() -> None:
     ids = Counter(claim.id for name in FILES for claim in load_claims(name).claims)
     assert set(ids.values()) == {1}
-    named = {file: exhibit.id for exhibit in load_exhibits() for file in exhibit.claims}
-    assert sorted(named) == FILES
-    assert all(claim.exhibit == named[name] for name in FILES for claim in load_claims(name).claims)
+    assert sorted(one.id for one in load_exhibits() if one.has_claims) == FILES
+
+
+def test_claims_say_what_they_said_in_their_earlier_form() -> None:
+    """Until a claim changes: then its exhibit leaves `earlier_claims.yaml`, whose runs are of another edition."""
+    assert len(earlier_claims()) > 30
+    assert [name for name, then in earlier_claims().items() if load_claims(name).says != then["says"]] == []
+
+
+def test_claims_that_were_two_files_of_another_form_are_the_same() -> None:
+    """By their digests of then, as long as the claims say what those files said."""
+    file, then = load_claims("fig7_gemm"), earlier_claims()["fig7_gemm"]["files"]
+    assert len(then) == 2
+    assert file.is_of(then) is True
+    assert file.is_of({**then, "table6_gemm.yaml": "0" * 64}) is False
+    assert file.is_of({"fig7_gemm.yaml": then["fig7_gemm.yaml"]}) is None
+    assert file.is_of({**then, "fig7_gemm/claims.yaml": "0" * 64}) is False, "the edition of now is asked first"
+    assert replace(file, says="").is_of(then) is False
+
+
+def test_what_only_a_hopper_gpu_decides_is_marked() -> None:
+    """The key decides; the sentence tells a reader the same."""
+    marked = {claim.id for claim, _ in EVERY if claim.hopper_only}
+    assert marked == {claim.id for claim, _ in EVERY if "on a Hopper GPU" in claim.sentence}
+    assert len(marked) == 7
 
 
 def test_claims_use_cases_that_their_experiment_has() -> None:
@@ -382,15 +415,19 @@ def test_a_numbers_own_bound_comes_before_that_of_its_claim() -> None:
 
 
 GOOD = {
-    "id": "x", "where": "Table 1", "gpu": "H100 80GB SXM", "sentence": "S.", "comparison": "speedup",
-    "tolerance": {"relative": 0.1, "reason": "because"},
-    "points": [{"problem": {"M": 1}, "of": "tk", "over": "cublas", "published": 1.5}],
+    "id": "x", "where": "Table 1", "sentence": "S.", "relative": 0.1, "reason": "because",
+    "problem": {"M": 1}, "over": "cublas", "published": 1.5,
 }  # fmt: skip
 
 
+POINT = ("problem", "over", "published")
+
+
 def load(tmp_path: Path, **changes: object) -> None:
-    entry = {key: value for key, value in {**GOOD, **changes}.items() if value is not None}
-    (tmp_path / "t.yaml").write_text(yaml.safe_dump({"exhibit": "e", "claims": [entry]}))
+    good = {key: value for key, value in GOOD.items() if "points" not in changes or key not in POINT}
+    entry = {key: value for key, value in {**good, **changes}.items() if value is not None}
+    (tmp_path / "t").mkdir(exist_ok=True)
+    (tmp_path / "t" / "claims.yaml").write_text(yaml.safe_dump({"claims": [entry]}))
     load_claims("t", tmp_path)
 
 
@@ -400,13 +437,15 @@ def load(tmp_path: Path, **changes: object) -> None:
         ({"where": None}, r"claim x lacks where"),
         ({"extra": 1}, r"claim x has the unknown key extra"),
         ({"comparison": "guess"}, r"comparison is 'guess', needs to be one of rate, speedup"),
-        ({"tolerance": {"relative": 0.1}}, r"tolerance needs a reason"),
-        ({"tolerance": {"reason": "because"}}, r"needs published and a deviation to tolerate, or accept"),
-        ({"tolerance": {"reason": "because", "beside": 0.1}}, r"claim x, tolerance has the unknown key beside"),
-        (
-            {"tolerance": {"reason": "r", "below": 0.1, "above": 0.1}},
-            r"several of relative, below, above, needs one at most",
-        ),
+        ({"reason": None}, r"claim x: needs a rule or a reason"),
+        ({"rule": "direction"}, r"claim x: needs a rule or a reason for what it tolerates, and not both"),
+        ({"reason": None, "rule": "guess"}, r"rule is 'guess', needs to be one of no_slower_than_released"),
+        ({"relative": None}, r"needs published and a deviation to tolerate, or accept"),
+        ({"below": 0.1}, r"several of relative, below, above, needs one at most"),
+        ({"points": [{"besides": 1}]}, r"has the unknown key besides"),
+        ({"published": [1, 2]}, r"published has 2 entries, needs one, or one for each of 1"),
+        ({"accept": {"low": [1, 2], "high": [3]}}, r"the bounds of accept are not equally many"),
+        ({"accept": {"low": [1, 2]}}, r"accept has 2 entries, needs one, or one for each of 1"),
         ({"points": []}, r"no points"),
         ({"points": [{"of": "tk", "published": 1}]}, r"needs `over`"),
         ({"points": [{"of": "tk", "over": "cublas", "published": {"low": 2, "high": 1}}]}, r"ascending order"),
@@ -417,10 +456,7 @@ def load(tmp_path: Path, **changes: object) -> None:
             r"has `among`, which a speedup may have in place of problem",
         ),
         ({"comparison": "over_published", "points": [{"of": "tk", "published": 1}]}, r"needs `over`"),
-        (
-            {"tolerance": {"relative": "lots", "reason": "r"}},
-            r"claim x, tolerance: relative is 'lots', needs to be a n",
-        ),
+        ({"relative": "lots"}, r"claim x: relative is 'lots', needs to be a n"),
         ({"points": {"of": "tk"}}, r"claim x: points is \{'of': 'tk'\}, needs to be a list of mappings"),
         ({"points": ["tk"]}, r"claim x: entry 1 of points is 'tk', needs to be a mapping"),
         ({"accept": {"low": "abc"}}, r"claim x, accept: low is 'abc', needs to be a number"),
@@ -452,10 +488,12 @@ def test_a_wrong_claim_is_one_sentence(tmp_path: Path, changes: dict[str, object
 def test_a_missing_or_broken_file_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(PaperFiguresError, match="there is no claim file"):
         load_claims("nowhere", tmp_path)
-    (tmp_path / "t.yaml").write_text("exhibit: [")
+    path = tmp_path / "t" / "claims.yaml"
+    path.parent.mkdir()
+    path.write_text("claims: [")
     with pytest.raises(PaperFiguresError, match="is not YAML"):
         load_claims("t", tmp_path)
     for text, message in (("null", "claims is None, needs to be a list"), ("[hello]", "entry 1 of claims is 'hello'")):
-        (tmp_path / "t.yaml").write_text(f"exhibit: e\nclaims: {text}")
-        with pytest.raises(PaperFiguresError, match=rf"t\.yaml: {message}"):
+        path.write_text(f"claims: {text}")
+        with pytest.raises(PaperFiguresError, match=rf"claims\.yaml: {message}"):
             load_claims("t", tmp_path)

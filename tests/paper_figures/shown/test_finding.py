@@ -12,7 +12,7 @@ from markupsafe import Markup
 from paper_figures.intervals import Interval, Measured
 from paper_figures.judged.evaluation import ClaimResult, PointResult, evaluate
 from paper_figures.judged.verdicts import HOLDING, WITHOUT_NUMBER, Verdict
-from paper_figures.published.claims import CLAIMS, Claim, ClaimFile, load_claims
+from paper_figures.published.claims import EXHIBITS, Claim, ClaimFile, load_claims
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.page.finding import Ratios, alone, boxes, headline, outcome
 from paper_figures.shown.page.overview import Mark, Row, speedups, standing
@@ -20,7 +20,7 @@ from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.report.page_values import _judged_elsewhere, page_values
 
 ALL: dict[str, Claim] = {
-    claim.id: claim for path in sorted(CLAIMS.glob("*.yaml")) for claim in load_claims(path.stem).claims
+    claim.id: claim for path in sorted(EXHIBITS.glob("*/claims.yaml")) for claim in load_claims(path.parent.name).claims
 }
 
 
@@ -31,7 +31,7 @@ def result(name: str, verdict: Verdict, *measured: float) -> ClaimResult:
     points = tuple(
         PointResult(claim.points[0], "x", None, accept, Measured(one, one, one), verdict, "", "") for one in measured
     )
-    return replace(evaluate(claim, ClaimFile("f", "", (claim,)), ()), verdict=verdict, points=points)
+    return replace(evaluate(claim, ClaimFile("f", "", "", (claim,)), ()), verdict=verdict, points=points)
 
 
 def test_a_smaller_margin_is_not_called_a_faster_library() -> None:

@@ -256,7 +256,7 @@ def test_the_board_says_what_became_of_every_claim(report: Report, written: Path
         also = [every[one] for one in getattr(exhibit.exhibit, "also", ()) if one in every]
         where = exhibit.exhibit.where
         place = [one for one in every.values() if one.claim.where == where and one.claim.against != "released"]
-        own = [*exhibit.results, *also] if exhibit.exhibit.claims or where == BEYOND else place
+        own = [*exhibit.results, *also] if exhibit.exhibit.has_claims or where == BEYOND else place
         hold = sum(result.verdict is Verdict.HOLDS for result in own)
         assert row.count("<i ") == len(own)
         assert row.count('<i class="holds"') == hold

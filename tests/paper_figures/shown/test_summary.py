@@ -11,7 +11,7 @@ import pytest
 from paper_figures.errors import PaperFiguresError
 from paper_figures.judged.evaluation import ClaimResult, evaluate
 from paper_figures.judged.verdicts import Verdict
-from paper_figures.published.claims import CLAIMS, Claim, ClaimFile, load_claims
+from paper_figures.published.claims import EXHIBITS, Claim, ClaimFile, load_claims
 from paper_figures.shown.summary import (
     headlines,
     kinds_table,
@@ -24,7 +24,7 @@ from paper_figures.shown.summary import (
 )
 
 ALL: dict[str, Claim] = {
-    claim.id: claim for path in sorted(CLAIMS.glob("*.yaml")) for claim in load_claims(path.stem).claims
+    claim.id: claim for path in sorted(EXHIBITS.glob("*/claims.yaml")) for claim in load_claims(path.parent.name).claims
 }
 
 
@@ -32,7 +32,8 @@ def results(**verdicts: Verdict) -> list[ClaimResult]:
     """Claims by id, dashes as underscores, with the verdicts given and without numbers."""
     claims = {ALL[name.replace("_", "-")]: verdict for name, verdict in verdicts.items()}
     return [
-        replace(evaluate(claim, ClaimFile("f", "", (claim,)), ()), verdict=verdict) for claim, verdict in claims.items()
+        replace(evaluate(claim, ClaimFile("f", "", "", (claim,)), ()), verdict=verdict)
+        for claim, verdict in claims.items()
     ]
 
 
