@@ -220,7 +220,7 @@ def _nothing() -> None:
 
 
 def make_stopwatch(kind: str, *, flush_l2: bool, l2_bytes: int, sm_clock_max_mhz: float) -> EventStopwatch:
-    """The stopwatch of a kind of `planning.TIMERS`."""
+    """The stopwatch of a kind of `planning.TimerSettings`."""
     flush_of = CleanFlush if kind == CLEAN else L2Flush
     flush: Callable[[], None] = flush_of(l2_bytes) if flush_l2 else lambda: None
     stopwatch = GraphStopwatch if kind == "cuda_graph" else EventStopwatch

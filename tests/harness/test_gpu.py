@@ -1,12 +1,14 @@
 """The harness on a real GPU: a short run, poisoned memory, kernel names, roofs, resume after a sticky error."""
 
+from typing import get_args
+
 import pytest
 import torch
 from harness_support import contestant, only_run, small
 
 from harness.command.cli import main
 from harness.measure import verification
-from harness.plan.planning import TIMERS
+from harness.plan.planning import TimerSettings
 from harness.runs import load_run
 
 pytestmark = pytest.mark.gpu
@@ -21,7 +23,7 @@ def device():
     return CudaDevice()
 
 
-@pytest.mark.parametrize("timer", TIMERS)
+@pytest.mark.parametrize("timer", get_args(TimerSettings.model_fields["kind"].annotation))
 def test_a_run(tmp_path, timer):
     arguments = [*SHORT, f"timer={timer}", *small(1024, 1024, 1024), "implementations=[tk,cublas]"]
     assert main([*arguments, f"results_dir={tmp_path}"]) == 0

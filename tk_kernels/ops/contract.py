@@ -88,7 +88,7 @@ class Layout:
         targets = [f"{name}_{place}" if place in old else part for place, part in enumerate(parts)]
         sizes = [f"*{name}.shape" if ANY in self.new else one for one in self.new]
         most = [
-            f"max({sizes[0]})" if ANY in self.new else " | ".join(sizes),
+            f"max({name}.shape)" if ANY in self.new else " | ".join(sizes),
             *[f"_prod({name}.shape[:-1])"] * (ANY in self.new),
         ]
         return [f"{', '.join(targets)}, = {name}.shape"], [
