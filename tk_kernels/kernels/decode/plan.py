@@ -43,8 +43,8 @@ class DecodeCosts:
 
     `apart` is what a partition's time counts where blocks attend the row tiles of a head one after another. Where they
     are begun together they read its keys from memory once. One H100, grouped heads of 128, 16 sequences of 4097 keys:
-    two tiles of 64 rows took 184 us the one way and 112 the other. MLA, 128 heads, 32 sequences of 1000 to 9000 keys: 170
-    us the one way and 124 the other.
+    two tiles of 64 rows took 184 us the one way and 112 the other. MLA, 128 heads, 32 sequences of 1000 to 9000 keys:
+    170 us the one way and 124 the other.
     """
 
     attend_start_us: float = 3.0
