@@ -1,6 +1,6 @@
 """The harness on a real GPU: a short run, poisoned memory, kernel names, roofs, resume after a sticky error."""
 
-from typing import get_args
+from typing import get_args, get_type_hints
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ def device():
     return CudaDevice()
 
 
-@pytest.mark.parametrize("timer", get_args(TimerSettings.model_fields["kind"].annotation))
+@pytest.mark.parametrize("timer", get_args(get_type_hints(TimerSettings)["kind"]))
 def test_a_run(tmp_path, timer):
     arguments = [*SHORT, f"timer={timer}", *small(1024, 1024, 1024), "implementations=[tk,cublas]"]
     assert main([*arguments, f"results_dir={tmp_path}"]) == 0
