@@ -14,7 +14,7 @@ from .kernel import Kernel, Outputs
 
 PAGES = (16, 32, 64, 128, 256)
 RECORDS = "decode_trace"
-"""The folder of the kernels that record what they do."""
+"""The build unit of the kernels that record what they do."""
 
 
 class _Decode(Kernel):

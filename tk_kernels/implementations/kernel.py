@@ -180,7 +180,7 @@ class Kernel:
 class Operator(Kernel):
     """An operator that takes a workload's inputs and options by their names; a variant's options are its keywords.
 
-    operator: its name, which is that of its kernel's folder too. sizes: problem's key -> the sizes it takes, a list or
+    operator: its name, which is that of its build unit too. sizes: problem's key -> the sizes it takes, a list or
     `{multiple_of: 8, at_most: 512}`. Raises ValueError for an operator that there is not, TypeError for other limits.
     """
 

@@ -37,7 +37,7 @@ class _Model(Kernel):
         if reason:
             return reason
         target = self._on(device)
-        return next(filter(None, (toolchain.obstacle(name, target) for name in self._folders(target))), None)
+        return next(filter(None, (toolchain.obstacle(name, target) for name in self._units(target))), None)
 
     def refuse(self, problem: Any) -> str | None:
         """Head dims 64 and 128."""
@@ -49,13 +49,13 @@ class _Model(Kernel):
             return self.name
         return "attention_warps_backward" if direction == "bwd" and direction in self.passes else "attention_warps"
 
-    def _folders(self, target: str) -> tuple[str, ...]:
+    def _units(self, target: str) -> tuple[str, ...]:
         """All that a call loads."""
         return (*dict.fromkeys(self.unit(target, one) for one in self.passes), *self.helpers)
 
     def bind(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
         """The problem's call, with all its kernels loaded."""
-        for name in self._folders(self._target):
+        for name in self._units(self._target):
             toolchain.load(name, self._target)
 
         call: Callable[[], Outputs] = problem.bind(inputs, attend=_attending(self._target), rotate=rotary)

@@ -39,7 +39,7 @@ class DecodeCosts:
     memory bounds.
 
     `MLA_COSTS` are dearer than those where an H200 said so: starts of 4 us, 0.8 for 16 rows. 64 sequences of 256 to
-    1024 keys then take 40.4 us instead of 43.2, and four other problems what they took (README.md of mla_decode).
+    1024 keys then take 40.4 us instead of 43.2, and four other problems what they took (README.md).
 
     `apart` is what a partition's time counts where blocks attend the row tiles of a head one after another. Where they
     are begun together they read its keys from memory once. One H100, grouped heads of 128, 16 sequences of 4097 keys:
