@@ -106,6 +106,33 @@ def test_decode_of_one_key_is_its_value_up_to_the_bound(name: str) -> None:
         assert torch.allclose(out.float(), v.expand_as(out).float(), rtol=2**-7), f"2^{exponent}"
 
 
+@pytest.mark.parametrize("size", [1e5, 1e7, 1e9])
+@pytest.mark.parametrize("name", ["attention", *DECODES])
+def test_a_divided_sequence_is_exact_whatever_its_scores(name: str, size: float) -> None:
+    """All scores are the same and large, and the values a ramp: the mean is that of all keys, not of the parts'."""
+    keys, page = 1000, 64
+    width, latent = DECODES.get(name, (128, 128))
+    side = math.sqrt(size)
+    q = torch.full((1, 1, 16, width), side).bfloat16()
+    k = torch.full((keys, width), -side).bfloat16()
+    v = torch.linspace(-1, 1, keys)[:, None].expand(-1, latent).bfloat16()
+    scale = 1 / width
+    if name == "attention":
+        out = tk.attention(q.transpose(1, 2), k[None, None], v[None, None], scale=scale, path="decode")
+    else:
+        rows = [torch.nn.functional.pad(one, (0, 0, 0, -keys % page)).unflatten(0, (-1, page)) for one in (k, v)]
+        table = torch.arange(-(-keys // page)).int()[None], torch.tensor([keys]).int()
+        plan = tk.decode_plan(
+            [keys], kind="mla" if name == "mla_decode" else "gqa", heads=16, kv_heads=1, new_tokens=1, device="cpu"
+        )
+        if name == "mla_decode":
+            q = torch.cat([torch.zeros(1, 1, 16, latent).bfloat16(), q], dim=-1)
+            out = tk.mla_decode(q, torch.cat(rows[::-1], dim=-1), *table, scale=scale, plan=plan)
+        else:
+            out = tk.paged_attention_decode(q, *(one[:, :, None] for one in rows), *table, scale=scale, plan=plan)
+    torch.testing.assert_close(out.double(), v.double().mean(0).expand_as(out), rtol=0, atol=2**-9)
+
+
 @pytest.mark.parametrize("name", DECODES)
 def test_decode_beyond_the_bound_is_what_the_docstring_says(name: str) -> None:
     out, _ = decoded_from_one_key(name, 40.0)

@@ -17,7 +17,7 @@ mutants::given<bf16> q(B * R * H * D);
 pages<page, width, B, D> cache(lengths);
 mutants::result<bf16> out(2 * B * R * H * tk::mla_decode::latent);
 mutants::result<float> lse(2 * B * H * R);
-mutants::scratch<float> partial(slots * rows * tk::mla_decode::latent), partial_lse(slots* rows);
+mutants::scratch<float> partial(slots * rows * tk::mla_decode::latent), partial_weights(2 * slots * rows);
 
 using plan_of_both = handwritten_plan<blocks, capacity, 2>;
 plan_of_both reduces(plan_of_both made) {
@@ -40,24 +40,24 @@ static void run() {
     const plan_of_both plans[] = {reduces(plan_of_both(lengths)), last_reduces(plan_of_both(lengths))};
     for (size_t i = 0; i < 2; i++) {
         std::vector<int> words(1 + blocks, 0);
-        tk::mla_decode::launch_of<page, unrecorded>(
-            {q.data(),
-             {cache.data(), page * D, D, D},
-             {},
-             out.data() + i * out.size() / 2,
-             lse.data() + i * lse.size() / 2,
-             table.data(),
-             width,
-             B,
-             R,
-             H,
-             1,
-             B * width,
-             page,
-             width,
-             D,
-             0.05},
-            {plans[i].data(), blocks, capacity, blocks, slots, rows, words.data(), partial.data(), partial_lse.data()},
-            nullptr, {});
+        tk::mla_decode::launch_of<page, unrecorded>({q.data(),
+                                                     {cache.data(), page * D, D, D},
+                                                     {},
+                                                     out.data() + i * out.size() / 2,
+                                                     lse.data() + i * lse.size() / 2,
+                                                     table.data(),
+                                                     width,
+                                                     B,
+                                                     R,
+                                                     H,
+                                                     1,
+                                                     B * width,
+                                                     page,
+                                                     width,
+                                                     D,
+                                                     0.05},
+                                                    {plans[i].data(), blocks, capacity, blocks, slots, rows,
+                                                     words.data(), partial.data(), partial_weights.data()},
+                                                    nullptr, {});
     }
 }

@@ -20,7 +20,7 @@ mutants::given<bf16> q(B * R * H * D);
 pages<page, width, B, D> k(lengths), v(lengths);
 mutants::result<bf16> out(2 * B * R * H * D);
 mutants::result<float> lse(2 * B * R * H);
-mutants::scratch<float> partial(slots * rows * D), partial_lse(slots* rows);
+mutants::scratch<float> partial(slots * rows * D), partial_weights(2 * slots * rows);
 
 using plan_of_both = handwritten_plan<blocks, capacity, 3>;
 plan_of_both reduces(plan_of_both made) {
@@ -49,7 +49,8 @@ static void run() {
         tk::paged_attention_decode::launch(
             {q.data(), tensor_of(k), tensor_of(v), out.data() + i * out.size() / 2, lse.data() + i * lse.size() / 2,
              table.data(), width, B, R, H, 1, B * width, page, width, D, 0.15},
-            {plans[i].data(), blocks, capacity, blocks, slots, rows, words.data(), partial.data(), partial_lse.data()},
+            {plans[i].data(), blocks, capacity, blocks, slots, rows, words.data(), partial.data(),
+             partial_weights.data()},
             nullptr);
     }
 }

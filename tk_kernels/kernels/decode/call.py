@@ -113,8 +113,8 @@ def launch_planned(
     lse = q.new_empty((batch, heads, new_tokens), dtype=torch.float32) if return_lse else None
     if has_elements(q):
         partial = q.new_empty((slots, rows, dim), dtype=torch.float32)
-        partial_lse = q.new_empty((slots, rows), dtype=torch.float32)
-        tensors = (*caches, block_table, buffer, words, partial, partial_lse, out, lse)
+        partial_weights = q.new_empty((2, slots, rows), dtype=torch.float32)
+        tensors = (*caches, block_table, buffer, words, partial, partial_weights, out, lse)
         folder = kernel if _log.get() is None else "decode_trace"
         if folder != kernel:
             compiled(folder, q.device, "record_into")(_log.get())

@@ -30,7 +30,7 @@ struct planned {
     const int* buffer;
     int blocks, capacity, counters, slots, rows_per_tile;
     int* words;
-    float *partial, *partial_lse;
+    float *partial, *partial_weights;
 };
 
 }  // namespace tk::decode_plan

@@ -78,65 +78,69 @@ template <int Keys, int PageKeys> struct places {
     }
 };
 
-// Results of one row, merged: relative to the largest of their logarithms so far.
+// What a piece leaves of a row beside its result: the largest of its scores in base 2, and the sum of its weights
+// relative to that. Their one logarithm would not do: next to a large score it has no room for how many keys there were.
+struct weighed {
+    float top = -INFINITY, sum = 0.f;
+};
+
+// Results of one row, merged: relative to the largest of their scores so far.
 template <int Dim> struct merged_row {
     rv_fl<Dim> sum;
     float top = -INFINITY, total = 0.f;
 
     kittens_device merged_row() { zero(sum); }
 
-    template <int Count> kittens_device void add(const rv_fl<Dim> (&parts)[Count], const float (&logs)[Count]) {
+    template <int Count> kittens_device void add(const rv_fl<Dim> (&parts)[Count], const weighed (&of)[Count]) {
         float high = top;
 #pragma unroll
-        for (int i = 0; i < Count; i++) high = logs[i] > high ? logs[i] : high;
+        for (int i = 0; i < Count; i++) high = of[i].top > high ? of[i].top : high;
         const float base = high == -INFINITY ? 0.f : high;  // nothing has been seen yet
-        const float shrink = math::exp2((top - base) * log2_e);
+        const float shrink = math::exp2(top - base);
         mul(sum, sum, shrink);
         total *= shrink;
 #pragma unroll
         for (int i = 0; i < Count; i++) {
-            const float weight = math::exp2((logs[i] - base) * log2_e);
+            const float weight = of[i].sum * math::exp2(of[i].top - base);
             map(sum, sum, parts[i], [=](float s, float p) { return s + weight * p; });
             total += weight;
         }
         top = high;
     }
-    // The result, and the natural logarithm of its sum.
-    kittens_device float finish() {
-        mul(sum, sum, total == 0.f ? 0.f : 1.f / total);
-        return top + 0.6931471805599453f * math::log2(total);
-    }
+    kittens_device void finish() { mul(sum, sum, total == 0.f ? 0.f : 1.f / total); }
+    // The natural logarithm of the sum of weights.
+    kittens_device float log() const { return 0.6931471805599453f * (top + math::log2(total)); }
 };
 
 // Adds the slots [from, to) to Rows rows from `row` on, of which those before `end` are there, from one of their
 // columns on. Slots of each row are loaded together.
-template <int Slots, int Rows, int Dim, global_tensor Sums, global_tensor Logs>
-kittens_device void add_slots(merged_row<Dim> (&into)[Rows], const Sums& sums, const Logs& logs, int from, int to,
-                              int row, int end, int column) {
+template <int Slots, int Rows, int Dim, global_tensor Results, global_tensor Weights>
+kittens_device void add_slots(merged_row<Dim> (&into)[Rows], const Results& results, const Weights& weights, int from,
+                              int to, int row, int end, int column) {
 #pragma unroll 1
     for (int slot = from; slot < to; slot += Slots) {
         rv_fl<Dim> part[Rows][Slots];
-        float log[Rows][Slots];
+        weighed of[Rows][Slots];
 #pragma unroll
         for (int r = 0; r < Rows; r++)
 #pragma unroll
             for (int i = 0; i < Slots; i++)
                 if (slot + i < to && row + r < end) {
-                    load(part[r][i], sums, element_coord{0, slot + i, row + r, column});
-                    log[r][i] = load_value(logs, element_coord{0, 0, slot + i, row + r});
+                    load(part[r][i], results, element_coord{0, slot + i, row + r, column});
+                    of[r][i] = {load_value(weights, element_coord{0, 0, slot + i, row + r}),
+                                load_value(weights, element_coord{0, 1, slot + i, row + r})};
                 } else {
                     zero(part[r][i]);
-                    log[r][i] = -INFINITY;
                 }
 #pragma unroll
-        for (int r = 0; r < Rows; r++) into[r].add(part[r], log[r]);
+        for (int r = 0; r < Rows; r++) into[r].add(part[r], of[r]);
     }
 }
 
 // A warp's share of a row that few blocks reduce.
 template <int Dim> struct share {
-    sv_fl<Dim> sum;
-    sv_fl<16> log;
+    sv_fl<Dim> result;
+    sv_fl<16> weighed;
 };
 
 // The rows of a tile that are this instruction's, of Dim columns from `column` on: Rows of them side by side by each of
@@ -145,7 +149,8 @@ template <int Dim, int Warps, int Rows, int Slots, typename Globals, typename Pu
 kittens_device void reduce_by_warp(const instruction& t, const Globals& g, int warp, int column, const Put& put) {
     for (int row = t.first_row + Rows * warp; row < t.end_row; row += Rows * Warps) {
         merged_row<Dim> whole[Rows];
-        add_slots<Slots>(whole, g.partial, g.partial_lse, t.first_slot, t.first_slot + t.slots, row, t.end_row, column);
+        add_slots<Slots>(whole, g.partial, g.partial_weights, t.first_slot, t.first_slot + t.slots, row, t.end_row,
+                         column);
 #pragma unroll
         for (int i = 0; i < Rows; i++)
             if (row + i < t.end_row) put(whole[i], row + i);
@@ -158,22 +163,23 @@ kittens_device void reduce_together(const instruction& t, const Globals& g, int 
                                     share<Dim> (&shares)[Warps], const Sync& sync, const Put& put) {
     for (int row = t.first_row; row < t.end_row; row++) {
         merged_row<Dim> own[1];
-        add_slots<Slots>(own, g.partial, g.partial_lse, t.first_slot + t.slots * warp / Warps,
+        add_slots<Slots>(own, g.partial, g.partial_weights, t.first_slot + t.slots * warp / Warps,
                          t.first_slot + t.slots * (warp + 1) / Warps, row, t.end_row, column);
-        const float log = own[0].finish();
-        store(shares[warp].sum, own[0].sum);
-        store_value(shares[warp].log, 0, log);
+        own[0].finish();
+        store(shares[warp].result, own[0].sum);
+        store_value(shares[warp].weighed, 0, own[0].top);
+        store_value(shares[warp].weighed, 1, own[0].total);
         sync();
         if (warp == 0) {
             rv_fl<Dim> sums[Warps];
-            float logs[Warps];
+            weighed of[Warps];
             merged_row<Dim> whole;
 #pragma unroll
             for (int i = 0; i < Warps; i++) {
-                load(sums[i], shares[i].sum);
-                logs[i] = load_value(shares[i].log, 0);
+                load(sums[i], shares[i].result);
+                of[i] = {load_value(shares[i].weighed, 0), load_value(shares[i].weighed, 1)};
             }
-            whole.add(sums, logs);
+            whole.add(sums, of);
             put(whole, row);
         }
         sync();  // the shares have been read
@@ -185,7 +191,8 @@ template <int Dim, global_tensor Out, global_tensor Lse>
 kittens_device void put_row(merged_row<Dim>& whole, const Out& out, int at, int column, const Lse& lse, int lse_at) {
     if (at < 0) return;
     rv_fl<16> log;
-    fill(log, whole.finish());
+    whole.finish();
+    fill(log, whole.log());
     store(out, whole.sum, element_coord{0, 0, at, column});
     if (column == 0) store_elements(lse, log, [=](int i) { return i == 0 ? lse_at : -1; });
 }

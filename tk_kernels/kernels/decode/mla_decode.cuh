@@ -64,13 +64,13 @@ template <int PageKeys, typename Recorder = unrecorded> struct kernel {
     using matrix = gl<bf16, 1, 1, dynamic, dynamic>;
     using team = kittens::team<consumers, both>;
     struct globals : Recorder::where {
-        gl<bf16, dynamic, 1, dynamic, width, query> q;              // (sequence, token and head)
-        matrix out;                                                 // (sequence and token and head)
-        gl<bf16, dynamic, 1, dynamic, width, piece> cache;          // (page, row)
-        gl<float, 1, 1, 1, dynamic> lse;                            // of (sequence, head, token), or of nothing
-        exchanged<gl<float, 1, dynamic, dynamic, latent>> partial;  // (slot, row, col)
-        exchanged<gl<float, 1, 1, dynamic, dynamic>> partial_lse;   // (slot, row)
-        plan::table queues, pages;                                  // (block and instruction, field); (sequence, nth)
+        gl<bf16, dynamic, 1, dynamic, width, query> q;                 // (sequence, token and head)
+        matrix out;                                                    // (sequence and token and head)
+        gl<bf16, dynamic, 1, dynamic, width, piece> cache;             // (page, row)
+        gl<float, 1, 1, 1, dynamic> lse;                               // of (sequence, head, token), or of nothing
+        exchanged<gl<float, 1, dynamic, dynamic, latent>> partial;     // (slot, row, col)
+        exchanged<gl<float, 1, 2, dynamic, dynamic>> partial_weights;  // (top or sum, slot, row)
+        plan::table queues, pages;  // (block and instruction, field); (sequence, nth)
         counters ready;
         float scale;  // of the scores, with log2(e)
         int capacity, new_tokens;
@@ -222,7 +222,10 @@ template <int PageKeys, typename Recorder = unrecorded> struct kernel {
         } else {
             if (place_in_out(first_row, t, g) >= 0) {  // else the warp has no row
                 store_pairs(g.partial, o, element_coord{0, t.slot, first_row, own * columns});
-                if (own == 0) store(g.partial_lse, lse, element_coord{0, 0, t.slot, first_row});
+                if (own == 0) {
+                    store(g.partial_weights, state.top, element_coord{0, 0, t.slot, first_row});
+                    store(g.partial_weights, state.sum, element_coord{0, 1, t.slot, first_row});
+                }
             }
             reduces = plan::hand_over_partial(all, instructions, t, g.ready, between.signals);
         }

@@ -8,7 +8,7 @@ namespace {
 using namespace tk::binding;
 
 std::int64_t mla_decode(TensorView q, TensorView cache, TensorView table, TensorView plan, TensorView words,
-                        TensorView partial, TensorView partial_lse, TensorView out, Optional<TensorView> lse,
+                        TensorView partial, TensorView partial_weights, TensorView out, Optional<TensorView> lse,
                         std::int64_t blocks, std::int64_t capacity, std::int64_t counters, double scale) {
     using namespace tk::mla_decode;
     require_tensor("q", q, 4, {bfloat16});
@@ -21,7 +21,7 @@ std::int64_t mla_decode(TensorView q, TensorView cache, TensorView table, Tensor
                                             .pages = cache.size(0),
                                             .page = cache.size(1),
                                             .scale = scale},
-                                           latent, q, table, plan, words, partial, partial_lse, out, lse, blocks,
+                                           latent, q, table, plan, words, partial, partial_weights, out, lse, blocks,
                                            capacity, counters, launch, stalled);
 }
 

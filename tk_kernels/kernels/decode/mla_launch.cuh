@@ -20,7 +20,7 @@ void launch_of(const problem& p, const planned& s, void* stream, const typename 
                     {p.k, p.pages, 1, p.page, width},
                     {p.lse, 1, 1, 1, p.lse == nullptr ? 0 : p.batch * of_sequence},
                     {s.partial, 1, s.slots, s.rows_per_tile, latent},
-                    {s.partial_lse, 1, 1, s.slots, s.rows_per_tile},
+                    {s.partial_weights, 1, 2, s.slots, s.rows_per_tile},
                     {s.buffer + plan::header_ints, 1, 1, std::int64_t(s.blocks) * s.capacity, plan::instruction_ints},
                     {p.table, 1, 1, p.batch, p.table_width, p.table_stride, 0, 0},
                     {s.words, s.counters},

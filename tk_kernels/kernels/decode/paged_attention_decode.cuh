@@ -60,10 +60,10 @@ template <int Dim, int PageKeys, int Groups, typename Recorder = unrecorded> str
         matrix q, out;
         row_order q_order, out_order;
         cache k, v;
-        gl<float, 1, 1, 1, dynamic> lse;                           // of (sequence, head, token), or of nothing
-        exchanged<gl<float, 1, dynamic, dynamic, Dim>> partial;    // (slot, row, col)
-        exchanged<gl<float, 1, 1, dynamic, dynamic>> partial_lse;  // (slot, row)
-        plan::table queues, pages;                                 // (block and instruction, field); (sequence, nth)
+        gl<float, 1, 1, 1, dynamic> lse;                               // of (sequence, head, token), or of nothing
+        exchanged<gl<float, 1, dynamic, dynamic, Dim>> partial;        // (slot, row, col)
+        exchanged<gl<float, 1, 2, dynamic, dynamic>> partial_weights;  // (top or sum, slot, row)
+        plan::table queues, pages;  // (block and instruction, field); (sequence, nth)
         counters ready;
         float scale;  // of the scores, with log2(e)
         int capacity, new_tokens, heads;
@@ -186,7 +186,8 @@ template <int Dim, int PageKeys, int Groups, typename Recorder = unrecorded> str
         } else {
             if (is_stored(first_row, t, g)) {
                 store(g.partial, o, element_coord{0, t.slot, first_row, 0});
-                store(g.partial_lse, lse, element_coord{0, 0, t.slot, first_row});
+                store(g.partial_weights, state.top, element_coord{0, 0, t.slot, first_row});
+                store(g.partial_weights, state.sum, element_coord{0, 1, t.slot, first_row});
             }
             reduces = plan::hand_over_partial(all, instructions, t, g.ready, signals);
         }

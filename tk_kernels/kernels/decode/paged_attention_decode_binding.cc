@@ -8,7 +8,7 @@ namespace {
 using namespace tk::binding;
 
 std::int64_t paged_attention_decode(TensorView q, TensorView k, TensorView v, TensorView table, TensorView plan,
-                                    TensorView words, TensorView partial, TensorView partial_lse, TensorView out,
+                                    TensorView words, TensorView partial, TensorView partial_weights, TensorView out,
                                     Optional<TensorView> lse, std::int64_t blocks, std::int64_t capacity,
                                     std::int64_t counters, double scale) {
     using namespace tk::paged_attention_decode;
@@ -29,8 +29,8 @@ std::int64_t paged_attention_decode(TensorView q, TensorView k, TensorView v, Te
                                             .page = k.size(1),
                                             .dim = static_cast<int>(dim),
                                             .scale = scale},
-                                           dim, q, table, plan, words, partial, partial_lse, out, lse, blocks, capacity,
-                                           counters, launch, stalled);
+                                           dim, q, table, plan, words, partial, partial_weights, out, lse, blocks,
+                                           capacity, counters, launch, stalled);
 }
 
 // Whether the rows of (batch, heads, rows, dim) lie one after another by (batch, rows, heads).
@@ -84,9 +84,10 @@ std::int64_t attention_decode(TensorView q, TensorView k, TensorView v, TensorVi
     if (copies != 0) return copies;
     if (!out_by_head && !(causal && is_dense_by_row(out)))
         TVM_FFI_THROW(ValueError) << "out: needs to be dense, at a multiple of 16 bytes";
-    const Tensor partial = scratch(slots * rows_per_tile * dim, q), partial_lse = scratch(slots * rows_per_tile, q);
+    const Tensor partial = scratch(slots * rows_per_tile * dim, q),
+                 partial_weights = scratch(2 * slots * rows_per_tile, q);
     const planned s = planned_of({blocks, capacity, counters, slots, rows_per_tile}, plan, words, data_of(partial),
-                                 data_of(partial_lse), first);
+                                 data_of(partial_weights), first);
     p.q = q.data_ptr(), p.q_by_head = q_by_head;
     p.out = out.data_ptr(), p.out_by_head = out_by_head;
     p.lse = numbers("lse", lse, {batch, heads, rows}, "a number a row of q", first);

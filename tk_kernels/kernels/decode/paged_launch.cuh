@@ -38,7 +38,7 @@ template <typename Recorder> struct call {
             cache(p.v),
             {p.lse, 1, 1, 1, p.lse == nullptr ? 0 : rows},
             {s.partial, 1, s.slots, s.rows_per_tile, Dim},
-            {s.partial_lse, 1, 1, s.slots, s.rows_per_tile},
+            {s.partial_weights, 1, 2, s.slots, s.rows_per_tile},
             {s.buffer + plan::header_ints, 1, 1, std::int64_t(s.blocks) * s.capacity, plan::instruction_ints},
             {p.table, 1, 1, p.batch, p.table_width, p.table_stride, 0, 0},
             {s.words, s.counters},

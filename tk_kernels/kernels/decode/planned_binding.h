@@ -50,7 +50,7 @@ struct plan_sizes {
     std::int64_t blocks, capacity, counters, slots, rows_per_tile;
 };
 inline planned planned_of(const plan_sizes& s, const binding::TensorView& plan, const binding::TensorView& words,
-                          float* partial, float* partial_lse, const binding::named& first) {
+                          float* partial, float* partial_weights, const binding::named& first) {
     using binding::narrow;
     if (s.blocks < 1 || s.capacity < 1 || s.counters < 1)
         TVM_FFI_THROW(ValueError) << "plan: got " << s.blocks << " blocks, " << s.capacity << " instructions and "
@@ -63,7 +63,7 @@ inline planned planned_of(const plan_sizes& s, const binding::TensorView& plan, 
             narrow(s.rows_per_tile),
             integers("words", words, kittens::program::words_for(s.counters), first),
             partial,
-            partial_lse};
+            partial_weights};
 }
 
 // A call of either operator, whose q is right but for where it lies, and whose caches are: checks the rest, and
@@ -72,7 +72,7 @@ inline planned planned_of(const plan_sizes& s, const binding::TensorView& plan, 
 template <typename Launch>
 std::int64_t launch_planned(problem p, std::int64_t dim, const binding::TensorView& q, const binding::TensorView& table,
                             const binding::TensorView& plan, const binding::TensorView& words,
-                            const binding::TensorView& partial, const binding::TensorView& partial_lse,
+                            const binding::TensorView& partial, const binding::TensorView& partial_weights,
                             const binding::TensorView& out, const binding::Optional<binding::TensorView>& lse,
                             std::int64_t blocks, std::int64_t capacity, std::int64_t counters, const Launch& launch,
                             std::string (*stalled)()) {
@@ -81,10 +81,10 @@ std::int64_t launch_planned(problem p, std::int64_t dim, const binding::TensorVi
     set_table(p, table, first);
     require_tensor("partial", partial, 3, {float32});
     const std::int64_t slots = partial.size(0), rows = partial.size(1);
-    const planned s =
-        planned_of({blocks, capacity, counters, slots, rows}, plan, words,
-                   numbers("partial", partial, {slots, rows, dim}, "slots, rows of a tile, row of out", first),
-                   numbers("partial_lse", partial_lse, {slots, rows}, "slots, rows of a tile", first), first);
+    const planned s = planned_of(
+        {blocks, capacity, counters, slots, rows}, plan, words,
+        numbers("partial", partial, {slots, rows, dim}, "slots, rows of a tile, row of out", first),
+        numbers("partial_weights", partial_weights, {2, slots, rows}, "two, slots, rows of a tile", first), first);
     p.batch = q.size(0), p.new_tokens = q.size(1), p.heads = q.size(2);
     require_tensor("out", out, 4, {bfloat16});
     require_device("out", out, first);
