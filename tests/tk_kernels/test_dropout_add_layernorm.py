@@ -229,6 +229,26 @@ def test_opcheck_and_compile(device: str) -> None:
     assert torch.equal(compiled(x), tk.dropout_add_layernorm(x, residual, weight, p=0.25, seed=7)[0] + 1)
 
 
+def test_a_drawn_seed_is_drawn_anew_by_each_call_of_what_was_compiled_or_exported() -> None:
+    x, residual, weight, _ = operands((3, 128), "cpu")
+
+    class Layer(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return tk.dropout_add_layernorm(x, residual, weight, p=0.5)[0]
+
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        made = [
+            torch.compile(Layer(), fullgraph=True, backend="aot_eager"),
+            torch.export.export(Layer(), (x,)).module(),
+        ]
+        for layer in made:
+            torch.manual_seed(4)
+            results = [layer(x), layer(x)]
+            torch.manual_seed(4)
+            assert all(torch.equal(one, Layer()(x)) for one in results)
+            assert not torch.equal(*results)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("p", [0.0, 0.1])
 def test_large_and_captured_in_a_graph(p: float) -> None:

@@ -101,3 +101,22 @@ def test_rotary_in_place_with_a_pending_minus_sign(position: int) -> None:
     given = [view if number == position else tensor for number, tensor in enumerate(operands)]
     assert tk.rotary(*given, inplace=True) is given[0]
     assert torch.equal(given[0], wanted)
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if "decode" not in name])
+def test_it_compiles_on_sizes_that_only_data_decide(name: str) -> None:
+    """As where tokens are routed to experts. A decode's plan is for a number of sequences, which has to be known."""
+    example = EXAMPLES[name]
+    operands = example.make()
+    first = operands[0].shape
+    chosen = [one is operands[0] or (len(first) > 2 and one.shape[0] == first[0]) for one in operands]
+
+    def of_the_chosen(mask: torch.Tensor, *operands: torch.Tensor) -> Any:
+        kept = mask.nonzero()[:, 0]
+        return example(*(one[kept] if also else one for one, also in zip(operands, chosen, strict=True)))
+
+    torch._dynamo.reset()
+    mask = torch.ones(first[0]).bool()
+    compiled = torch.compile(of_the_chosen, fullgraph=True, backend="aot_eager")
+    with torch.no_grad(), torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        torch.testing.assert_close(compiled(mask, *operands), example(*operands), rtol=0, atol=0)

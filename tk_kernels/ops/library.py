@@ -53,7 +53,7 @@ def register(
     `backward` and `setup_context` are those of `torch.library.register_autograd`; without them autograd takes the
     operator's results for constants.
     """
-    schema = torch.library.infer_schema(run, mutates_args=changes).replace("SymInt", "int")
+    schema = torch.library.infer_schema(run, mutates_args=changes).replace("SymInt[]", "int[]")
     LIBRARY.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
     for key in ("CPU", "CUDA"):
         LIBRARY.impl(name, run, key)
@@ -96,6 +96,15 @@ def _call_by_call(overload: Any, written: list[int]) -> Callable[..., Any]:
 def has_elements(tensor: torch.Tensor) -> bool:
     """Whether there is something to compute with: fake and meta tensors, which tracing uses, have a shape alone."""
     return not (type(tensor) is FakeTensor or tensor.is_meta)
+
+
+def likely(condition: bool | torch.SymBool) -> bool:
+    """The condition; True where only data decide a size in it, which `torch.compile` does not know."""
+    if isinstance(condition, bool):
+        return condition
+    from torch.fx.experimental.symbolic_shapes import guard_or_true
+
+    return guard_or_true(condition)
 
 
 def no_backward(operator: str) -> Callable[..., Any]:

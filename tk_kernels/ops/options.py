@@ -20,7 +20,7 @@ def given(options: Mapping[str, Any], known: tuple[str, ...]) -> bool:
 
 def integer(name: str, value: int, low: int, high: int) -> int:
     """`value` as an integer in [low, high], which a bool is not here; raises ValueError that names the option."""
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+    if not isinstance(value, int | torch.SymInt) or isinstance(value, bool) or not low <= value <= high:
         raise ValueError(f"{name}: got {value!r}, needs an integer from {low} to {high}")
     return int(value)
 

@@ -9,7 +9,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from ...ops.library import unsupported_gpu
+from ...ops.library import likely, unsupported_gpu
 from .operator import HEAD_DIMS, LARGEST_SCALE, attention
 
 __all__ = ["scaled_dot_product_attention"]
@@ -77,7 +77,7 @@ def obstacle(
         return "the shapes are not (B, Hq, N, D) and twice (B, Hkv, Nkv, D)"
     if query.shape[3] not in HEAD_DIMS or key.shape[3] != query.shape[3]:
         return "the head dim is not 64 or 128"
-    if any(size == 0 for tensor in (query, key) for size in tensor.shape):
+    if not all(likely(size != 0) for tensor in (query, key) for size in tensor.shape):
         return "a tensor is empty"
     if query.shape[1] != key.shape[1] and not (enable_gqa and query.shape[1] % key.shape[1] == 0):
         return "query and key have different heads and enable_gqa is off, or one is no multiple of the other"

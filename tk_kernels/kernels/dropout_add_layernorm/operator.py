@@ -22,11 +22,13 @@ _WORD = 2**64
 
 def _with_seed(keywords: dict[str, Any]) -> None:
     """Draw a seed where dropout has none; seed and offset as signed numbers of 64 bits, which operators take."""
-    if keywords.get("seed") is None:
-        keywords["seed"] = int(torch.randint(2**63 - 1, ())) if keywords.get("p") else 0
+    draws = keywords.get("seed") is None
     for name in ("seed", "offset"):
-        value = integer(name, keywords.get(name, 0), -_WORD // 2, _WORD - 1)
+        value = 0 if draws and name == "seed" else keywords.get(name, 0)
+        value = integer(name, value, -_WORD // 2, _WORD - 1)
         keywords[name] = value - _WORD if value >= _WORD // 2 else value
+    if draws and keywords.get("p"):
+        keywords["seed"] = torch.randint(2**63 - 1, ()).item()
 
 
 @operator(

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...ops.library import has_elements
+from ...ops.library import has_elements, likely
 from ...ops.operands import launch
 from ...ops.operator import operator
 from ...ops.operator_form import Form
@@ -112,5 +112,5 @@ def _like(x: Tensor) -> Tensor:
 
 def _has_whole_rows(x: Tensor) -> bool:
     """Whether rows are dense and all of them multiples of 16 bytes from the first."""
-    strides = (stride for size, stride in zip(x.shape[:3], x.stride(), strict=False) if size > 1)
-    return x.stride(3) == 1 and all(stride > 0 and stride % 8 == 0 for stride in strides)
+    outer = zip(x.shape[:3], x.stride(), strict=False)
+    return x.stride(3) == 1 and all((stride % 8 == 0 and likely(stride > 0)) or size == 1 for size, stride in outer)
