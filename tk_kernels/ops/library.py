@@ -100,7 +100,7 @@ def has_elements(tensor: torch.Tensor) -> bool:
 
 def likely(condition: bool | torch.SymBool) -> bool:
     """The condition; True where only data decide a size in it, which `torch.compile` does not know."""
-    if isinstance(condition, bool):
+    if isinstance(condition, bool) and not torch.compiler.is_compiling():
         return condition
     from torch.fx.experimental.symbolic_shapes import guard_or_true
 
