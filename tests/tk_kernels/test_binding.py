@@ -1,4 +1,4 @@
-"""What all bindings share: what they refuse and in which words, and what they read in place."""
+"""What all bindings share: what they read in place, and how a launch's exceptions arrive in Python."""
 
 from __future__ import annotations
 
@@ -24,43 +24,9 @@ def bf16(*shape: int) -> Tensor:
     return torch.zeros(shape, dtype=torch.bfloat16)
 
 
-@pytest.mark.parametrize(
-    ("tensor", "words"),
-    [
-        (torch.zeros(2), r"t: got rank 1, needs rank 2"),
-        (
-            torch.zeros(2, 2, dtype=torch.float16),
-            r"t: got elements of DLPack code 2 and 16 bits x 1, needs bfloat16 or",
-        ),
-        (bf16(0, 2), r"t: got shape \(0, 2\), needs every size from 1 to 9"),
-        (bf16(2, 10), r"t: got shape \(2, 10\), needs every size from 1 to 9"),
-    ],
-    ids=["rank", "dtype", "empty", "too large"],
-)
-def test_a_wrong_tensor_is_named_with_what_it_needs(checks: Any, tensor: Tensor, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        checks.tensor(tensor, 2)
-
-
-def test_either_dtype_and_every_size_pass(checks: Any) -> None:
-    checks.tensor(bf16(1, 9), 2)
-    checks.tensor(torch.zeros(9, 1), 2)
-
-
-def test_shapes_are_compared_whole(checks: Any) -> None:
-    checks.shape(bf16(2, 3), 2, 3)
-    with pytest.raises(ValueError, match=r"t: got shape \(2, 4\), needs \(2, 3\), that of q"):
-        checks.shape(bf16(2, 4), 2, 3)
-    with pytest.raises(ValueError, match=r"t: got shape \(6,\), needs \(2, 3\), that of q"):
-        checks.shape(bf16(6), 2, 3)
-
-
 def test_a_stride_of_one_element_means_nothing(checks: Any) -> None:
-    checks.unit_stride(bf16(2, 16)[:, :1])
     assert checks.stride(bf16(2, 16)[:1], 0) == 16
     assert checks.stride(bf16(2, 16)[:, :8], 0) == 16
-    with pytest.raises(ValueError, match="t: got stride 2 along the last dimension, needs 1"):
-        checks.unit_stride(bf16(2, 16)[:, ::2])
 
 
 READ_IN_PLACE: dict[str, Callable[[], Tensor]] = {
@@ -100,22 +66,6 @@ def test_what_is_written_has_no_element_twice(checks: Any) -> None:
     for wrong in (bf16(1000).as_strided((2, 3, 5, 64), (64, 64, 64, 1)), bf16(2, 3, 5, 65)[..., :64]):
         with pytest.raises(ValueError, match="t: needs a 16-byte aligned base.* and no element twice"):
             checks.output(wrong)
-
-
-def test_numbers_are_dense_and_may_be_left_out(checks: Any) -> None:
-    q = bf16(1)
-    assert checks.first_number(None, q) == -1
-    assert checks.first_number(torch.full((2, 3), 7.0), q) == 7
-    with pytest.raises(ValueError, match="t: needs to be contiguous"):
-        checks.first_number(torch.zeros(3, 2).T, q)
-    with pytest.raises(ValueError, match="t: got elements of DLPack code .* needs float32"):
-        checks.first_number(torch.zeros(2, 3, dtype=torch.float64), q)
-
-
-@pytest.mark.gpu
-def test_another_device_is_named(checks: Any) -> None:
-    with pytest.raises(ValueError, match="t: is on cpu, needs to be on cuda:0 as q is"):
-        checks.first_number(torch.zeros(2, 3), torch.zeros(1, device="cuda"))
 
 
 @pytest.mark.parametrize(

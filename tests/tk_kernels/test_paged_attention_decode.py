@@ -110,16 +110,10 @@ def test_a_cache_may_be_strided(device: str) -> None:
 
 
 WRONG = [
-    ({"q": bf16(2, 1, 4, 80)}, "q: got head dim 80, supported are 64 and 128"),
-    ({"q": torch.zeros(2, 1, 4, 64)}, "q: got .*float32"),
-    ({"q": bf16(2, 1, 5, 64)}, "q: got 5 heads, needs a multiple of the cache's 2"),
-    ({"k_cache": bf16(4, 16, 2, 128)}, "k_cache: got shape"),
-    ({"v_cache": bf16(5, 16, 2, 64)}, "v_cache: got shape"),
-    (
-        {"k_cache": bf16(4, 48, 2, 64), "v_cache": bf16(4, 48, 2, 64)},
-        "k_cache: got pages of 48 keys, needs 16, 32 or a",
-    ),
-    ({"k_cache": bf16(4, 16, 2, 128)[..., ::2]}, "k_cache: needs a 16-byte aligned base, unit stride"),
+    ({"q": bf16(2, 1, 4, 80)}, r"q: got shape .*, needs D in \(64, 128\); here D = 80"),
+    ({"q": bf16(2, 1, 5, 64)}, "k_cache: got shape .*, needs a number of heads that divides the 5 of q"),
+    ({"k_cache": bf16(4, 48, 2, 64)}, "k_cache: got shape .*, needs pages of 16 or 32 keys or of a multiple of 64"),
+    ({"k_cache": bf16(4, 16, 2, 68)[..., :64]}, "k_cache: needs a 16-byte aligned base, unit stride"),
 ]
 
 

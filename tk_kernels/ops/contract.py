@@ -225,17 +225,16 @@ class Contract:
         return "; ".join([*listed, *(text for text, _ in self.where)])
 
 
-def checked(
-    *where: str | Condition, largest: int = LARGEST, **operands: str
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def checked(*where: str | Condition, largest: int = LARGEST, **operands: str) -> Callable[..., Callable[..., Any]]:
     """Make a function refuse operands that its declaration (see above) does not allow, before it runs.
 
-    It raises ValueError that names the operand, what it got and what it needs.
+    It raises ValueError that names the operand, what it got and what it needs. `then` is called in its place, with its
+    arguments.
     """
 
-    def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(body: Callable[..., Any], then: Callable[..., Any] | None = None) -> Callable[..., Any]:
         contract = Contract(body, operands, where, largest)
-        function = _generated(body, contract)
+        function = _generated(body, contract, then or body)
         functools.update_wrapper(function, body).__dict__["contract"] = contract
         told = textwrap.indent(textwrap.fill(f"Operands: {contract.sentence()}.", 116, break_on_hyphens=False), " " * 4)
         function.__doc__ = f"{(body.__doc__ or '').rstrip()}\n\n{told}\n    "
@@ -244,8 +243,8 @@ def checked(
     return decorate
 
 
-def _generated(body: Callable[..., Any], contract: Contract) -> Callable[..., Any]:
-    """A function with the body's arguments: a quick check of the operands, then the body."""
+def _generated(body: Callable[..., Any], contract: Contract, then: Callable[..., Any]) -> Callable[..., Any]:
+    """A function with the body's arguments: a quick check of the operands, then a call of another with them."""
     arguments = contract.signature.parameters.values()
     head = [
         f"{'**' if one.kind is one.VAR_KEYWORD else ''}{one.name}"
@@ -286,7 +285,7 @@ def _generated(body: Callable[..., Any], contract: Contract) -> Callable[..., An
     exec(compile("\n".join(text), f"<operands of {body.__name__}>", "exec"), body.__globals__, scope)
     defaults = {one.name: one.default for one in arguments}
     made: Callable[..., Any] = scope["make"](
-        body, contract.refuse, defaults, contract.largest, FakeTensor, math.prod, *DTYPES.values()
+        then, contract.refuse, defaults, contract.largest, FakeTensor, math.prod, *DTYPES.values()
     )
     return made
 

@@ -19,7 +19,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .contract import require_strided
 from .library import compiled
 
 _log = logging.getLogger("tk_kernels")
@@ -82,34 +81,3 @@ def like(tensor: Tensor) -> Tensor:
     if tensor.stride(1) < tensor.stride(2):
         return tensor.new_empty((B, N, H, D)).transpose(1, 2)
     return tensor.new_empty((B, H, N, D))
-
-
-def require_tensor(
-    name: str,
-    tensor: Any,
-    rank: int | None,
-    dtypes: tuple[torch.dtype, ...],
-    device: torch.device | None,
-    like_name: str,
-    largest: int = 2**31 - 1,
-) -> None:
-    """What every operand needs. Raises ValueError; `device` is that of the operand called `like_name`, None is any.
-
-    `rank` None is any, too. `largest` is the size that the kernel's own check ends at, for the message.
-    """
-    require_strided(name, tensor)
-    if rank is not None and tensor.dim() != rank:
-        raise ValueError(f"{name}: got rank {tensor.dim()}, needs rank {rank}")
-    if tensor.dtype not in dtypes:
-        wanted = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
-        raise ValueError(f"{name}: got dtype {str(tensor.dtype).removeprefix('torch.')}, needs {wanted}")
-    if tensor.numel() == 0:
-        raise ValueError(f"{name}: got shape {tuple(tensor.shape)}, needs every size from 1 to {largest}")
-    if device is not None and tensor.device != device:
-        raise ValueError(f"{name}: is on {tensor.device}, needs to be on {device} as {like_name} is")
-
-
-def require_shape(name: str, tensor: Tensor, wanted: tuple[int, ...], why: str) -> None:
-    """Raises ValueError where a shape is another one."""
-    if tuple(tensor.shape) != tuple(wanted):
-        raise ValueError(f"{name}: got shape {tuple(tensor.shape)}, needs {tuple(wanted)}, {why}")

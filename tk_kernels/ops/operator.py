@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import UnionType
 from typing import Any, ParamSpec, TypeVar, get_args, get_origin, get_type_hints, overload
 
@@ -76,9 +77,15 @@ def operator(
     """
     if len(given) == 1 and not isinstance(given[0], Form):
         return _public(given[0], (Form(given[0].__name__),))
-    return lambda body: _public(
-        checked(*where, largest=largest, **operands)(body) if operands else body, given, options, parts, fill
-    )
+
+    def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
+        if not operands:
+            return _public(body, given, options, parts, fill)
+        check = checked(*where, largest=largest, **operands)
+        of_checked = None if parts is None else replace(parts, convert=check(body, parts.convert))
+        return _public(check(body), given, options, of_checked, fill)
+
+    return decorate
 
 
 def carried(options: Mapping[str, Any]) -> list[int] | None:
@@ -174,7 +181,7 @@ def _public(
                 require_fit(args, kwargs)
             named = dict(zip(names, args, strict=False))
             named.update(kwargs)
-            kwargs[parts.argument] = parts.convert(named)
+            kwargs[parts.argument] = parts.convert(**named)
         if not records and is_plain_eager(*operands.values()):
             return body(*args, **kwargs)
         return dispatched(form, operands, args, kwargs)

@@ -47,13 +47,12 @@ class Form:
 class Parts:
     """What the schema carries of an argument that it cannot: the fields of a named tuple, which the body gets.
 
-    convert: makes it of the arguments of a call by their names, those that are given. It comes after the refusals and
-    may check what is costly to check twice.
+    convert: makes it of a call's arguments, as the body is called with them, once its operands are known to be right.
     """
 
     argument: str
     kind: type[tuple[Any, ...]]
-    convert: Callable[[dict[str, Any]], tuple[Any, ...]]
+    convert: Callable[..., tuple[Any, ...]]
 
 
 def registered(

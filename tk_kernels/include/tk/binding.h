@@ -2,7 +2,6 @@
 // names the argument, what it got and what it needs. Plain C++, for both targets.
 #pragma once
 
-#include <tvm/ffi/container/shape.h>
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/dtype.h>
 #include <tvm/ffi/extra/c_env_api.h>
@@ -22,7 +21,6 @@
 namespace tk::binding {
 
 using tvm::ffi::Optional;
-using tvm::ffi::ShapeView;
 using tvm::ffi::Tensor;
 using tvm::ffi::TensorView;
 
@@ -30,76 +28,13 @@ constexpr std::int64_t alignment = 16;  // bytes, of the addresses and strides t
 constexpr std::int64_t largest_size = std::numeric_limits<std::int32_t>::max();
 constexpr DLDataType bfloat16{kDLBfloat, 16, 1}, float32{kDLFloat, 32, 1}, int32{kDLInt, 32, 1};
 
-inline std::string text_of(const ShapeView& sizes) {
-    std::string text = "(";
-    for (const std::int64_t& size : sizes) text += (&size == sizes.begin() ? "" : ", ") + std::to_string(size);
-    return text + (sizes.size() == 1 ? ",)" : ")");
-}
-inline std::string text_of(const DLDevice& device) {
-    return device.device_type == kDLCPU ? "cpu" : "cuda:" + std::to_string(device.device_id);
-}
-
 inline bool is_type(const TensorView& tensor, const DLDataType& wanted) {
     const DLDataType got = tensor.dtype();
     return got.code == wanted.code && got.bits == wanted.bits && got.lanes == wanted.lanes;
 }
-inline void require_type(const char* name, const TensorView& tensor, std::initializer_list<DLDataType> allowed) {
-    std::string wanted;
-    for (const DLDataType& type : allowed) {
-        if (is_type(tensor, type)) return;
-        wanted += (wanted.empty() ? "" : " or ") + std::string(tvm::ffi::DLDataTypeToString(type));
-    }
-    const DLDataType got = tensor.dtype();
-    // By numbers: tvm_ffi's own text throws for a type it has no name for, and a throw in here ends the process.
-    TVM_FFI_THROW(ValueError) << name << ": got elements of DLPack code " << int(got.code) << " and " << int(got.bits)
-                              << " bits x " << got.lanes << ", needs " << wanted;
-}
-inline void require_rank(const char* name, const TensorView& tensor, int rank) {
-    if (tensor.ndim() != rank)
-        TVM_FFI_THROW(ValueError) << name << ": got rank " << tensor.ndim() << ", needs rank " << rank;
-}
-inline void require_sizes(const char* name, const TensorView& tensor, std::int64_t largest = largest_size) {
-    for (const std::int64_t size : tensor.shape()) {
-        if (size < 1 || size > largest) {
-            TVM_FFI_THROW(ValueError) << name << ": got shape " << text_of(tensor.shape())
-                                      << ", needs every size from 1 to " << largest;
-        }
-    }
-}
-inline void require_tensor(const char* name, const TensorView& tensor, int rank,
-                           std::initializer_list<DLDataType> allowed, std::int64_t largest = largest_size) {
-    require_rank(name, tensor, rank);
-    require_type(name, tensor, allowed);
-    require_sizes(name, tensor, largest);
-}
-
-// An argument with which others are compared.
-struct named {
-    const char* name;
-    const TensorView& tensor;
-};
-inline void require_device(const char* name, const TensorView& tensor, const named& first) {
-    const DLDevice got = tensor.device(), wanted = first.tensor.device();
-    if (got.device_type != wanted.device_type || got.device_id != wanted.device_id) {
-        TVM_FFI_THROW(ValueError) << name << ": is on " << text_of(got) << ", needs to be on " << text_of(wanted)
-                                  << " as " << first.name << " is";
-    }
-}
-
-inline void require_shape(const char* name, const TensorView& tensor, const ShapeView& wanted, const char* why) {
-    const ShapeView got = tensor.shape();
-    if (!std::equal(got.begin(), got.end(), wanted.begin(), wanted.end())) {
-        TVM_FFI_THROW(ValueError) << name << ": got shape " << text_of(got) << ", needs " << text_of(wanted) << ", "
-                                  << why;
-    }
-}
-
-inline void require_unit_stride(const char* name, const TensorView& tensor) {
-    const int last = tensor.ndim() - 1;
-    if (tensor.size(last) != 1 && tensor.stride(last) != 1) {
-        TVM_FFI_THROW(ValueError) << name << ": got stride " << tensor.stride(last)
-                                  << " along the last dimension, needs 1";
-    }
+inline bool is_beside(const TensorView& tensor, const TensorView& first) {
+    const DLDevice got = tensor.device(), wanted = first.device();
+    return got.device_type == wanted.device_type && got.device_id == wanted.device_id;
 }
 
 // The stride of a dimension of size 1 means nothing: a dense row stands for it.
@@ -147,21 +82,6 @@ inline void require_output(const char* name, const TensorView& tensor) {
         TVM_FFI_THROW(ValueError) << name << ": needs a 16-byte aligned base, unit stride along the last dimension, "
                                   << "other strides that are multiples of 16 bytes, and no element twice";
     }
-}
-
-// fp32 numbers that lie one after another.
-inline float* numbers(const char* name, const TensorView& tensor, const ShapeView& shape, const char* why,
-                      const named& first) {
-    require_tensor(name, tensor, static_cast<int>(shape.size()), {float32});
-    require_device(name, tensor, first);
-    require_shape(name, tensor, shape, why);
-    if (!tensor.IsContiguous()) TVM_FFI_THROW(ValueError) << name << ": needs to be contiguous";
-    return static_cast<float*>(tensor.data_ptr());
-}
-// The same where they are given, else null.
-inline float* numbers(const char* name, const Optional<TensorView>& tensor, const ShapeView& shape, const char* why,
-                      const named& first) {
-    return tensor.has_value() ? numbers(name, tensor.value(), shape, why, first) : nullptr;
 }
 
 // What the operator has checked, or allocated: fp32 numbers that lie one after another, null where they are not given.

@@ -7,14 +7,14 @@ import contextlib
 import contextvars
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from ...ops.library import compiled, has_elements, loaded_on_gpus
-from ...ops.operands import launch, require_shape, require_tensor
+from ...ops.operands import launch
 from ...ops.operator_form import Parts
 from .plan import DecodePlan, decode_plan
 
@@ -63,30 +63,18 @@ class PlanParts(NamedTuple):
     sizes: list[int]
 
 
-def planned(kind: str, caches: Sequence[str], require: Callable[..., None]) -> Parts:
-    """The parts of a call of an operator, with a plan of its own where it is given none.
+def planned(kind: str) -> Parts:
+    """The parts of a call of an operator, with a plan of its own where it is given none."""
 
-    require: checks q and the caches, whose dtype, rank and device are right, and returns nothing or raises ValueError.
-    """
-
-    def parts_of_call(arguments: Mapping[str, Any]) -> PlanParts:
-        q, block_table, seqlens = arguments["q"], arguments["block_table"], arguments["seqlens"]
-        require_tensor("q", q, 4, (torch.bfloat16,), None, "q")
-        for name in caches:
-            require_tensor(name, arguments[name], 3 if kind == "mla" else 4, (torch.bfloat16,), q.device, "q")
-        require_tensor("block_table", block_table, 2, (torch.int32,), q.device, "q")
-        require_tensor("seqlens", seqlens, 1, (torch.int32,), q.device, "q")
-        batch, new_tokens, heads = q.shape[:3]
-        require_shape("block_table", block_table, (batch, block_table.shape[1]), "a row for each sequence of q")
-        require_shape("seqlens", seqlens, (batch,), "a length for each sequence of q")
-        require(q, *(arguments[name] for name in caches))
-        scale = arguments.get("scale")
+    def parts_of_call(
+        q: Tensor, *rest: Tensor, plan: DecodePlan | None, scale: float | None, return_lse: bool
+    ) -> PlanParts:
+        cache, *_, block_table, seqlens = rest
         if scale is not None and not (isinstance(scale, (int, float)) and math.isfinite(scale) and scale >= 0):
             raise ValueError(f"scale: got {scale!r}, needs a finite number of at least 0")
-        pages, page, *rest = arguments[caches[0]].shape
-        sizes = {"kind": kind, "new_tokens": new_tokens, "heads": heads, "device": q.device}
-        sizes["kv_heads"] = 1 if kind == "mla" else rest[0]
-        plan = _plan_of_call(arguments.get("plan"), sizes, block_table, seqlens, pages, page)
+        sizes = {"kind": kind, "new_tokens": q.shape[1], "heads": q.shape[2], "device": q.device}
+        sizes["kv_heads"] = 1 if kind == "mla" else cache.shape[2]
+        plan = _plan_of_call(plan, sizes, block_table, seqlens, cache.shape[0], cache.shape[1])
         return PlanParts(plan.buffer, plan.words, plan.sizes)
 
     return Parts("plan", PlanParts, parts_of_call)

@@ -14,15 +14,13 @@ constexpr DLDataType float64{kDLFloat, 64, 1};
 
 // Numbers of one type that lie one after another in the host's memory.
 template <typename T> std::span<T> host(const char* name, const TensorView& tensor, const DLDataType& type) {
-    require_tensor(name, tensor, 1, {type});
-    if (tensor.device().device_type != kDLCPU || !tensor.IsContiguous())
-        TVM_FFI_THROW(ValueError) << name << ": needs to be contiguous, on the CPU";
+    if (!is_type(tensor, type) || tensor.device().device_type != kDLCPU || !tensor.IsContiguous())
+        TVM_FFI_THROW(ValueError) << name << ": needs to be contiguous, on the CPU, of its type";
     return {static_cast<T*>(tensor.data_ptr()), static_cast<std::size_t>(tensor.size(0))};
 }
 
 plans::costs costs_of(const TensorView& costs) {
     const auto values = host<const double>("costs", costs, float64);
-    if (values.size() != 8) TVM_FFI_THROW(ValueError) << "costs: got " << values.size() << " numbers, needs 8";
     return {values[0], values[1], values[2], values[3], values[4], values[5], values[6], values[7]};
 }
 

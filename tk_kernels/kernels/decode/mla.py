@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ...ops.operands import require_shape
 from ...ops.operator import operator
 from ...ops.operator_form import Form
 from .call import launch_planned, planned
@@ -12,22 +11,18 @@ from .plan import DecodePlan
 
 __all__ = ["mla_decode"]
 
-LATENT, ROTARY = 512, 64
-WIDTH = LATENT + ROTARY
+LATENT, WIDTH = 512, 576
 
 
-def _require(q: Tensor, kv_cache: Tensor) -> None:
-    if q.shape[3] != WIDTH:
-        raise ValueError(
-            f"q: got rows of {q.shape[3]} numbers, needs {WIDTH}, {LATENT} latent and {ROTARY} rotary ones"
-        )
-    pages, page, _ = kv_cache.shape
-    require_shape("kv_cache", kv_cache, (pages, page, WIDTH), "rows as q has")
-    if page != 16 and page % 32:
-        raise ValueError(f"kv_cache: got pages of {page} keys, needs 16 or a multiple of 32")
-
-
-@operator(Form("mla_decode"), parts=planned("mla", ("kv_cache",), _require))
+@operator(
+    Form("mla_decode"),
+    parts=planned("mla"),
+    q="B R H 576 bf16",
+    kv_cache="pages page 576 bf16 dense",
+    block_table="B width int32 dense",
+    seqlens="B int32",
+    where=(("page == 16 or page % 32 == 0", "pages of 16 keys or of a multiple of 32"),),
+)
 def mla_decode(
     q: Tensor,
     kv_cache: Tensor,

@@ -1,4 +1,4 @@
-// Exports MLA decode to Python: checks every argument, then launches on the caller's stream.
+// Exports MLA decode to Python: the operator has checked its operands; checks the plan, then launches on the caller's stream.
 #include <cstdint>
 
 #include "planned_binding.h"
@@ -11,18 +11,14 @@ std::int64_t mla_decode(TensorView q, TensorView cache, TensorView table, Tensor
                         TensorView partial, TensorView partial_weights, TensorView out, Optional<TensorView> lse,
                         std::int64_t blocks, std::int64_t capacity, std::int64_t counters, double scale) {
     using namespace tk::mla_decode;
-    require_tensor("q", q, 4, {bfloat16});
-    const std::int64_t dim = q.size(3);
-    if (dim != width) TVM_FFI_THROW(ValueError) << "q: got rows of " << dim << " numbers, needs " << width;
-    tk::decode_plan::require_cache("kv_cache", cache, 3, {"q", q});
-    require_shape("kv_cache", cache, {cache.size(0), cache.size(1), dim}, "rows as q has");
+    tk::decode_plan::require_cache("kv_cache", cache);
     const std::int64_t page_stride = stride_of(cache, 0);
     return tk::decode_plan::launch_planned({.k = {cache.data_ptr(), page_stride, page_stride, stride_of(cache, 1)},
                                             .pages = cache.size(0),
                                             .page = cache.size(1),
                                             .scale = scale},
-                                           latent, q, table, plan, words, partial, partial_weights, out, lse, blocks,
-                                           capacity, counters, launch, stalled);
+                                           q, table, plan, words, partial, partial_weights, out, lse, blocks, capacity,
+                                           counters, launch, stalled);
 }
 
 }  // namespace

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ...ops.operands import require_shape
 from ...ops.operator import operator
 from ...ops.operator_form import Form
 from .call import launch_planned, planned
@@ -13,20 +12,20 @@ from .plan import DecodePlan
 __all__ = ["paged_attention_decode"]
 
 
-def _require(q: Tensor, k_cache: Tensor, v_cache: Tensor) -> None:
-    heads, dim = q.shape[2:]
-    pages, page, kv_heads, _ = k_cache.shape
-    if dim not in (64, 128):
-        raise ValueError(f"q: got head dim {dim}, supported are 64 and 128")
-    require_shape("k_cache", k_cache, (pages, page, kv_heads, dim), "the head dim of q")
-    require_shape("v_cache", v_cache, tuple(k_cache.shape), "as k_cache has")
-    if page not in (16, 32) and page % 64:
-        raise ValueError(f"k_cache: got pages of {page} keys, needs 16, 32 or a multiple of 64")
-    if heads % kv_heads:
-        raise ValueError(f"q: got {heads} heads, needs a multiple of the cache's {kv_heads}")
-
-
-@operator(Form("paged_attention_decode"), parts=planned("gqa", ("k_cache", "v_cache"), _require))
+@operator(
+    Form("paged_attention_decode"),
+    parts=planned("gqa"),
+    q="B R H D bf16",
+    k_cache="pages page Hkv D bf16 dense",
+    v_cache="pages page Hkv D bf16 dense",
+    block_table="B width int32 dense",
+    seqlens="B int32",
+    where=(
+        "D in (64, 128)",
+        ("page in (16, 32) or page % 64 == 0", "pages of 16 or 32 keys or of a multiple of 64"),
+        ("H % Hkv == 0", "a number of heads that divides the {H} of q"),
+    ),
+)
 def paged_attention_decode(
     q: Tensor,
     k_cache: Tensor,

@@ -1,4 +1,5 @@
-// Exports paged decode with grouped heads to Python: checks every argument, then launches on the caller's stream.
+// Exports paged decode with grouped heads to Python: the operator has checked its operands; checks the plan, then
+// launches on the caller's stream.
 #include <cstdint>
 
 #include "planned_binding.h"
@@ -12,16 +13,9 @@ std::int64_t paged_attention_decode(TensorView q, TensorView k, TensorView v, Te
                                     Optional<TensorView> lse, std::int64_t blocks, std::int64_t capacity,
                                     std::int64_t counters, double scale) {
     using namespace tk::paged_attention_decode;
-    const named first{"q", q};
-    require_tensor("q", q, 4, {bfloat16});
-    const std::int64_t heads = q.size(2), dim = q.size(3);
-    if (dim != 64 && dim != 128) TVM_FFI_THROW(ValueError) << "q: got head dim " << dim << ", supported are 64 and 128";
-    tk::decode_plan::require_cache("k_cache", k, 4, first);
-    tk::decode_plan::require_cache("v_cache", v, 4, first);
-    require_shape("v_cache", v, k.shape(), "that of k_cache");
-    require_shape("k_cache", k, {k.size(0), k.size(1), k.size(2), dim}, "the head dim of q");
-    if (heads % k.size(2) != 0)
-        TVM_FFI_THROW(ValueError) << "q: got " << heads << " heads, needs a multiple of the cache's " << k.size(2);
+    tk::decode_plan::require_cache("k_cache", k);
+    tk::decode_plan::require_cache("v_cache", v);
+    const std::int64_t dim = q.size(3);
     return tk::decode_plan::launch_planned({.k = as_tensor(k, rows_first),
                                             .v = as_tensor(v, rows_first),
                                             .kv_heads = k.size(2),
@@ -29,8 +23,8 @@ std::int64_t paged_attention_decode(TensorView q, TensorView k, TensorView v, Te
                                             .page = k.size(1),
                                             .dim = static_cast<int>(dim),
                                             .scale = scale},
-                                           dim, q, table, plan, words, partial, partial_weights, out, lse, blocks,
-                                           capacity, counters, launch, stalled);
+                                           q, table, plan, words, partial, partial_weights, out, lse, blocks, capacity,
+                                           counters, launch, stalled);
 }
 
 // Whether the rows of (batch, heads, rows, dim) lie one after another by (batch, rows, heads).
@@ -51,21 +45,7 @@ std::int64_t attention_decode(TensorView q, TensorView k, TensorView v, TensorVi
                               std::int64_t capacity, std::int64_t counters, std::int64_t slots,
                               std::int64_t rows_per_tile, bool causal, double scale) {
     using namespace tk::decode_plan;
-    const named first{"q", q};
-    for (const named& one : {first, named{"k", k}, named{"v", v}, named{"out", out}}) {
-        require_tensor(one.name, one.tensor, 4, {bfloat16});
-        require_device(one.name, one.tensor, first);
-        require_unit_stride(one.name, one.tensor);
-    }
     const std::int64_t batch = q.size(0), heads = q.size(1), rows = q.size(2), dim = q.size(3);
-    if (dim != 64 && dim != 128) TVM_FFI_THROW(ValueError) << "q: got head dim " << dim << ", supported are 64 and 128";
-    require_shape("k", k, {batch, k.size(1), k.size(2), dim}, "batch and head dim of q");
-    require_shape("v", v, k.shape(), "that of k");
-    require_shape("out", out, q.shape(), "that of q");
-    if (heads % k.size(1) != 0)
-        TVM_FFI_THROW(ValueError) << "k: got " << k.size(1) << " heads, needs a divisor of the " << heads
-                                  << " heads of q";
-    if (!(scale >= 0)) TVM_FFI_THROW(ValueError) << "scale: got " << scale << ", needs a number not below 0";
     const std::int64_t tokens = causal ? rows : 1;
     tk::paged_attention_decode::problem p{.k = as_tensor(k),
                                           .v = as_tensor(v),
@@ -77,20 +57,18 @@ std::int64_t attention_decode(TensorView q, TensorView k, TensorView v, TensorVi
                                           .page = k.size(2),
                                           .dim = static_cast<int>(dim),
                                           .scale = scale};
-    set_table(p, table, first);
+    set_table(p, table);
     const bool q_by_head = is_dense(q), out_by_head = is_dense(out);
     const std::int64_t copies = (q_by_head || (causal && is_dense_by_row(q)) ? 0 : 1) | (is_addressable(k) ? 0 : 2) |
                                 (is_addressable(v) ? 0 : 4);
     if (copies != 0) return copies;
-    if (!out_by_head && !(causal && is_dense_by_row(out)))
-        TVM_FFI_THROW(ValueError) << "out: needs to be dense, at a multiple of 16 bytes";
     const Tensor partial = scratch(slots * rows_per_tile * dim, q),
                  partial_weights = scratch(2 * slots * rows_per_tile, q);
     const planned s = planned_of({blocks, capacity, counters, slots, rows_per_tile}, plan, words, data_of(partial),
-                                 data_of(partial_weights), first);
+                                 data_of(partial_weights), q);
     p.q = q.data_ptr(), p.q_by_head = q_by_head;
     p.out = out.data_ptr(), p.out_by_head = out_by_head;
-    p.lse = numbers("lse", lse, {batch, heads, rows}, "a number a row of q", first);
+    p.lse = numbers(lse);
     launching_blocks([&] { tk::paged_attention_decode::launch(p, s, stream_of(q)); },
                      tk::paged_attention_decode::stalled);
     return 0;
