@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -286,6 +289,27 @@ def test_builds_are_told_of_in_few_lines(
     assert progress.cached == 1
     command_line.Progress(each_cached=True).built(kept)
     assert "cached" in capsys.readouterr().out
+
+
+def test_hashes_are_of_builds_that_are_made_at_once(
+    warm_cache: Path, scale: toolchain.Unit, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def build_all(pairs: list[Any], options: BuildOptions, done: Callable[[toolchain.Build], None]) -> list[Any]:
+        asked.append((pairs, options.jobs))
+        facts = {"machine_codes": {"sm_90a": {}}, "compiler": "nvcc 13", "binary_hash": "ab"}
+        done(toolchain.Build("scale", "sm_90a", warm_cache, facts, cached=False))
+        done(build_cpu(scale))  # whose machine code is the host's
+        return []
+
+    monkeypatch.setattr(command_line, "build_all", build_all)
+    assert command_line.main(["hashes", "--target", "sm_90a", "--jobs", "7", str(scale.path)]) == 0
+    assert json.loads(capsys.readouterr().out) == {"scale": {"sm_90a": {"compiler": "nvcc 13", "binary_hash": "ab"}}}
+    assert asked == [([(scale, toolchain.SM_90A)], 7)]
+    monkeypatch.setattr(command_line, "build_all", lambda *_: [toolchain.CompileError("scale does not build")])
+    assert command_line.main(["hashes", str(scale.path)]) == 1
+    assert capsys.readouterr().err == "error: scale does not build\n"
 
 
 def test_the_longest_build_begins_first(scale: toolchain.Unit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

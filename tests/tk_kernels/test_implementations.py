@@ -290,7 +290,8 @@ def test_a_variants_segments_reach_its_operator(
 def test_mamba2s_prepared_boundary_has_scale_one_and_linear_attention_another(device: str) -> None:
     inputs = small("prepared", device)
     (B, H, N, P), S = inputs["v"].shape, inputs["q"].shape[3]
-    problem = mamba2.Problem(B=B, H=H, N=N, P=P, S=S, G=inputs["q"].shape[1], boundary="prepared")
+    sizes = {"B": B, "H": H, "N": N, "P": P, "S": S, "G": inputs["q"].shape[1]}
+    problem = mamba2.Problem(dtype="bf16", direction="fwd", boundary="prepared", **sizes)
     scan: Any = Mamba2().prepare(problem, inputs)()
     scaled: Any = LinearAttention().prepare(LinearProblem(), inputs)()
     torch.testing.assert_close(scan.double() / 8, scaled.double(), rtol=2**-7, atol=1e-3)

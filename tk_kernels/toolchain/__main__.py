@@ -7,6 +7,7 @@ import json
 import signal
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from .building import Build, BuildOptions, build_all, export, silent
@@ -85,16 +86,16 @@ def chosen_pairs(kernels: list[Unit], targets: list[Target], named: bool) -> lis
     return pairs
 
 
-def machine_codes(pairs: list[tuple[Unit, Target]]) -> dict[str, dict[str, dict[str, str]]]:
+def machine_codes(builds: Iterable[Build]) -> dict[str, dict[str, dict[str, str]]]:
     """{kernel: {target: {compiler, binary_hash}}}: which machine code this tree's kernels have, and who made it.
 
     A unit without any, whose code is the host's, is left out.
     """
     codes: dict[str, dict[str, dict[str, str]]] = {}
-    for kernel, target in pairs:
-        facts = manifest(kernel.name, target.name)
-        if facts["machine_codes"]:
-            codes.setdefault(kernel.name, {})[target.name] = {key: facts[key] for key in ("compiler", "binary_hash")}
+    for one in sorted(builds, key=lambda one: (one.kernel, list(TARGETS).index(one.target))):
+        if one.manifest["machine_codes"]:
+            facts = {key: one.manifest[key] for key in ("compiler", "binary_hash")}
+            codes.setdefault(one.kernel, {})[one.target] = facts
     return codes
 
 
@@ -170,7 +171,11 @@ def run(arguments: argparse.Namespace) -> int:
                 print(copy)
         return 0
     if arguments.command == "hashes":
-        print(json.dumps(machine_codes(pairs), indent=1))
+        builds: list[Build] = []
+        failed = build_all(pairs, BuildOptions(jobs=arguments.jobs), builds.append)
+        if failed:
+            raise failed[0]
+        print(json.dumps(machine_codes(builds), indent=1))
         return 0
     show = (lambda line: print(line, file=sys.stderr, flush=True)) if arguments.verbose else silent
     progress = Progress(each_cached=bool(arguments.names))

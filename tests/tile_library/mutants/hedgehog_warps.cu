@@ -4,4 +4,4 @@
 #include "driver.h"
 #include "hedgehog.h"
 
-static void run() { run_hedgehog(tk::hedgehog::forward_by_warps); }
+static void run() { run_hedgehog(tk::hedgehog::forward); }

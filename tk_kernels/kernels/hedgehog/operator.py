@@ -78,7 +78,7 @@ def hedgehog(
     out, k_state, kv_state = _outputs(q, return_state)
     if has_elements(q):
         kernel = "hedgehog" if has_copy_engine(q.device) else "hedgehog_warps"
-        launch(kernel, kernel, operands, (out, k_state, kv_state, count))
+        launch(kernel, "hedgehog", operands, (out, k_state, kv_state, count))
     return (out, (k_state, kv_state)) if return_state else out
 
 
