@@ -259,36 +259,25 @@ def test_a_long_build_gives_signs_of_life(scale: toolchain.Unit, monkeypatch: py
     assert len(told) > 5
 
 
-@pytest.mark.parametrize("terminal", [True, False])
 def test_builds_are_told_of_in_few_lines(
-    warm_cache: Path,
-    scale: toolchain.Unit,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    terminal: bool,
+    warm_cache: Path, scale: toolchain.Unit, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guard: in a log, what a build came to stood behind the seconds of all that were at work."""
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
-    kept, all_at_work = build_cpu(scale), ["scale (cpu)", "b (cpu)", "c (cpu)", "d (cpu)", "e (cpu)"]
-    progress = command_line.Progress(each_cached=False)
-    for _ in range(3):
-        progress.still_at_work(all_at_work)
-    progress.built(kept)
-    progress.built(replace(kept, cached=False))
-    progress.still_at_work(all_at_work[1:])
-    progress.built(replace(kept, cached=False))
-    progress.still_at_work(all_at_work[2:])
-    progress.end_line()
-    lines = capsys.readouterr().out.splitlines()
-    first, second, last = lines if terminal else ("; ".join(lines[:2]), "; ".join(lines[2:4]), *lines[4:])
-    named, _, built = first.partition("; ")
-    assert named == "building scale (cpu), b (cpu), c (cpu), d (cpu), e (cpu): 0 s, 0 s, 0 s"
-    assert built.split()[:3] == ["scale", "cpu", "built"]
-    assert second.startswith("0 s; scale")
-    assert last == "building c (cpu), d (cpu), e (cpu): 0 s"
-    assert progress.cached == 1
-    command_line.Progress(each_cached=True).built(kept)
-    assert "cached" in capsys.readouterr().out
+    kept, pending = build_cpu(scale), ["a (cpu)", "b (cpu)", "c (cpu)", "d (cpu)"]
+
+    def build_all(pairs: Any, options: Any, done: Callable[..., None], waiting: Callable[..., None]) -> list[Any]:
+        waiting(pending)
+        done(kept)
+        done(replace(kept, cached=False))
+        return []
+
+    monkeypatch.setattr(command_line, "build_all", build_all)
+    monkeypatch.setattr(command_line, "unit_names", lambda: [str(scale.path)])
+    for names, told in (([], ["built"]), ([str(scale.path)], ["cached", "built"])):
+        assert command_line.main(["build", "--target", "cpu", *names]) == 0
+        first, *builds, last = capsys.readouterr().out.splitlines()
+        assert first == "0 s, building a (cpu), b (cpu), c (cpu)"
+        assert [line.split()[2] for line in builds] == told
+        assert last.startswith("1 of 1 builds good, 1 of them kept from before, ")
 
 
 def test_hashes_are_of_builds_that_are_made_at_once(

@@ -24,6 +24,7 @@ class _Decode(Kernel):
     """
 
     options = ("schedule", "blocks")
+    most = (("blocks", 2**31 - 1),)
     foreign = ("flash", "fmha", "cudnn")
     helpers = ("decode_plan",)
     sizes: Sizes = (("page", "pages of", PAGES),)
@@ -32,11 +33,9 @@ class _Decode(Kernel):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        schedule, blocks = self._options.get("schedule"), self._options.get("blocks")
+        schedule = self._options.get("schedule")
         if schedule not in (None, *SCHEDULES):
             raise ValueError(f"schedule: got {schedule!r}, needs one of {', '.join(SCHEDULES)}")
-        if blocks is not None and (not isinstance(blocks, int) or blocks < 1):
-            raise ValueError(f"blocks: got {blocks!r}, needs a whole number of at least 1")
 
     def bind(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
         """The call with a plan for the problem's lengths."""

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from .. import __version__, ops, toolchain
 from ..ops.library import built_for, unsupported_gpu
+from ..ops.options import integer
 
 Outputs = Tensor | tuple[Tensor, ...]
 
@@ -43,8 +44,8 @@ class Kernel:
     it takes. options: the names of a variant's options, besides `target`: the build to use on a GPU instead of the one
     for its capability. of_copy_engine: those of the options that Hopper GPUs alone have kernels for. foreign: more of
     other people's kernels. helpers: other units that a call loads. sizes: a key of the problem, what a message
-    calls it, and which the kernel takes. Raises TypeError for an option that does not exist, ValueError for a target
-    that is none of GPUs.
+    calls it, and which the kernel takes. most: options that are numbers from 1 up, and their largest. Raises TypeError
+    for an option that does not exist, ValueError for such a number out of range or a target that is none of GPUs.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Kernel:
     foreign: tuple[str, ...] = ()
     helpers: tuple[str, ...] = ()
     sizes: Sizes = ()
+    most: tuple[tuple[str, int], ...] = ()
 
     def __init__(self, **options: Any) -> None:
         self._target = self._direction = ""
@@ -71,6 +73,9 @@ class Kernel:
         self._options: dict[str, Any] = {
             option: None if value == "auto" else value for option, value in options.items()
         }
+        for option, most in self.most:
+            if self._options.get(option) is not None:
+                integer(option, self._options[option], 1, most)
 
     @property
     def _title(self) -> str:

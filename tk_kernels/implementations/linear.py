@@ -5,26 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from .. import toolchain
-from ..ops.options import integer
 from .kernel import Kernel
-
-MOST_SEGMENTS = 64
 
 
 class Linear(Kernel):
-    """What the four share: the option `segments`, which forces into how many parts each sequence is cut.
-
-    Else the shape decides. Raises ValueError for a number of segments that is none.
-    """
+    """What the four share: the option `segments`, which forces into how many parts each sequence is cut."""
 
     options = ("segments",)
+    most = (("segments", 64),)
     foreign = ("chunk_fwd", "based_fwd", "_chunk_scan", "flash", "fmha")
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        segments = self._options.get("segments")
-        if segments is not None:
-            self._options["segments"] = integer("segments", segments, 1, MOST_SEGMENTS)
 
 
 class Based(Linear):

@@ -36,16 +36,11 @@ class DropoutAddLayernorm(Kernel):
     """`tk.dropout_add_layernorm`: x, residual, weight, bias -> (normed, new_residual).
 
     A variant's option `blocks` is the size of the grid. With dropout each call draws a seed of its own, as a
-    model's would. Raises ValueError for a number of blocks that is none.
+    model's would.
     """
 
     name = "dropout_add_layernorm"
     options = ("blocks",)
+    most = (("blocks", 2**31 - 1),)
     foreign = OTHERS
     sizes = (("D", "D", Multiples(DIM_STEP, LARGEST_DIM)),)
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        blocks = self._options.get("blocks")
-        if blocks is not None and not (isinstance(blocks, int) and 1 <= blocks < 2**31):
-            raise ValueError(f"blocks: got {blocks!r}, needs a whole number from 1 to 2147483647, or auto")

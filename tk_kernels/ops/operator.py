@@ -110,11 +110,11 @@ def _public(
     usual = _form_of(choices, {})
     needed = tuple(one for one, default in defaults.items() if default is inspect.Parameter.empty and one != "options")
     rest = frozenset(names) - frozenset(needed)
-    require_fit = _fitting(body)
+    require_fit = inspect.signature(body).bind  # raises TypeError: the dispatcher has other words
 
     def dispatched(form: Form, operands: dict[str, Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not (len(args) == len(needed) and rest.issuperset(kwargs)):
-            require_fit(args, kwargs)
+            require_fit(*args, **kwargs)
         all_results = True
         if kwargs:
             compiling = torch.compiler.is_compiling()
@@ -171,7 +171,7 @@ def _public(
                     form.require_no_gradient(one)
         if parts is not None:
             if not (len(args) == len(needed) and rest.issuperset(kwargs)):
-                require_fit(args, kwargs)
+                require_fit(*args, **kwargs)
             named = dict(zip(names, args, strict=False))
             named.update(kwargs)
             kwargs[parts.argument] = parts.convert(named)
@@ -191,19 +191,6 @@ def _form_of(choices: list[tuple[Form, list[tuple[str, Any, Any]]]], keywords: M
         else:
             return form
     return None
-
-
-def _fitting(body: Callable[..., Any]) -> Callable[..., None]:
-    """What raises Python's own TypeError for a call that the signature does not fit: the dispatcher has other words."""
-    signature = inspect.signature(body)
-
-    def require_fit(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        try:
-            signature.bind(*args, **kwargs)
-        except TypeError:
-            body(*args, **kwargs)
-
-    return require_fit
 
 
 def _can_carry(value: Any, kinds: tuple[type, ...]) -> bool:

@@ -111,42 +111,6 @@ def describe(built: Build) -> str:
     return f"{line.rstrip()}  {built.library}"
 
 
-LAST = 3
-"""So few builds are named each time that one is waited for."""
-
-
-class Progress:
-    """What a reader sees of many builds: a line for each, which grows until that one ends, and in a log is two."""
-
-    def __init__(self, each_cached: bool) -> None:
-        self.started = time.monotonic()
-        self.cached = 0
-        self._each_cached = each_cached
-        self._named, self._waiting = False, False
-
-    def built(self, build: Build) -> None:
-        """A build has ended; the kept ones are only counted, unless they were asked for by name."""
-        self.cached += build.cached
-        if self._each_cached or not build.cached:
-            before = "" if not self._waiting else "; " if sys.stdout.isatty() else "\n"
-            print(f"{before}{describe(build)}", flush=True)
-            self._waiting = False
-
-    def still_at_work(self, pending: list[str]) -> None:
-        """Nothing has ended for some seconds. The first time all are named, then the last three."""
-        seconds = f"{time.monotonic() - self.started:.0f} s"
-        told = not self._waiting and (not self._named or len(pending) <= LAST)
-        before = f"building {', '.join(pending)}: " if told else ", " if self._waiting else ""
-        print(f"{before}{seconds}", end="", flush=True)
-        self._named, self._waiting = True, True
-
-    def end_line(self) -> None:
-        """The line that grows ends here, if there is one."""
-        if self._waiting:
-            print(flush=True)
-        self._waiting = False
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Carry out one command; returns the exit status."""
     if arguments.command == "clean":
@@ -178,18 +142,23 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(machine_codes(builds), indent=1))
         return 0
     show = (lambda line: print(line, file=sys.stderr, flush=True)) if arguments.verbose else silent
-    progress = Progress(each_cached=bool(arguments.names))
-    try:
-        failures = build_all(
-            pairs, BuildOptions(jobs=arguments.jobs, show=show), progress.built, progress.still_at_work
-        )
-    finally:
-        progress.end_line()
+    started, kept = time.monotonic(), 0
+
+    def done(built: Build) -> None:
+        nonlocal kept
+        kept += built.cached
+        if arguments.names or not built.cached:  # those that were kept are counted, and told where they are named
+            print(describe(built), flush=True)
+
+    def waiting(pending: list[str]) -> None:
+        print(f"{time.monotonic() - started:.0f} s, building {', '.join(pending[:3])}", flush=True)
+
+    failures = build_all(pairs, BuildOptions(jobs=arguments.jobs, show=show), done, waiting)
     for failure in dict.fromkeys(map(str, failures)):  # a cache that cannot be written fails each of them alike
         print(f"error: {failure}", file=sys.stderr)
     total = len(pairs)
-    kept = f", {progress.cached} of them kept from before" if progress.cached else ""
-    print(f"{total - len(failures)} of {total} builds good{kept}, {time.monotonic() - progress.started:.1f} s")
+    before = f", {kept} of them kept from before" if kept else ""
+    print(f"{total - len(failures)} of {total} builds good{before}, {time.monotonic() - started:.1f} s")
     return 1 if failures else 0
 
 

@@ -22,7 +22,7 @@ static void run() {
     const problem p{1, H, 1, rows, rows_kv, D, true, 0.1f};
     std::vector<float> scratch(backward_scratch(p, repeats), NAN);
     backward(p,
-                      {queries(q), keys(k), keys(v), queries(out), lse.data(), queries(dout), queries(dq), keys(dk),
-                       keys(dv), scratch.data(), repeats},
-                      nullptr);
+             {queries(q), keys(k), keys(v), queries(out), lse.data(), queries(dout), queries(dq), keys(dk), keys(dv),
+              scratch.data(), repeats},
+             nullptr);
 }
