@@ -8,7 +8,6 @@ from torch import Tensor
 from ...ops.library import has_elements
 from ...ops.operands import launch, like
 from ...ops.operator import operator
-from ...ops.operator_form import Form
 from ...ops.options import integer
 
 __all__ = ["based"]
@@ -23,7 +22,7 @@ _LINEAR, _CONSTANT = 128, 144
 State = tuple[Tensor, ...]
 
 
-@operator(Form("based"), q="B H N 16 bf16 dense", k="B H N 16 bf16 dense", v="B H N 64 bf16 dense")
+@operator(q="B H N 16 bf16 dense", k="B H N 16 bf16 dense", v="B H N 64 bf16 dense")
 def based(
     q: Tensor,
     k: Tensor,
@@ -60,19 +59,20 @@ def based(
     dimension that is not dense.
     """
     cut = 0 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
+    if not has_elements(q):
+        return _outputs(q, v, normalize, return_state)
     out = like(v)
     B, H = q.shape[:2]
     values = q.new_empty((B, H, FEATURES, VALUE_DIM), dtype=torch.float32) if return_state else None
     pairs = q.new_empty((B, H, PAIR_ROWS, FEATURE_DIM), dtype=torch.float32) if return_state and normalize else None
-    if has_elements(q):
-        launch("based", "based", {"q": q, "k": k, "v": v}, (out, values, pairs, normalize, cut))
+    launch("based", "based", {"q": q, "k": k, "v": v}, (out, values, pairs, normalize, cut))
     return out if values is None else (out, _state(values, pairs, k.shape[2]))
 
 
 def _state(values: Tensor, pairs: Tensor | None, rows: int) -> State:
     """The state in its public form, from the kernel's own."""
     B, H = values.shape[:2]
-    place = _places(values.device, keep=has_elements(values))
+    place = _places(values.device)
     second = values.index_select(2, place).mul_(2**-2.5).view(B, H, FEATURE_DIM, FEATURE_DIM, VALUE_DIM)
     first = values[:, :, _LINEAR:_CONSTANT] * 0.5
     state: State = (values[:, :, _CONSTANT].clone(), first, second)
@@ -85,9 +85,9 @@ def _state(values: Tensor, pairs: Tensor | None, rows: int) -> State:
 _known_places: dict[torch.device, Tensor] = {}
 
 
-def _places(device: torch.device, keep: bool) -> Tensor:
+def _places(device: torch.device) -> Tensor:
     """(256,) int64: the row of the kernel's state that is the sum of k_i k_j (x) v, for each (i, j)."""
-    if keep and device in _known_places:
+    if device in _known_places:
         return _known_places[device]
     # Computed where it is needed, for a CUDA graph cannot capture a copy from the host.
     i = torch.arange(FEATURE_DIM, device=device).view(-1, 1)
@@ -99,6 +99,16 @@ def _places(device: torch.device, keep: bool) -> Tensor:
     within = turn % 8  # groups of 16 features: 1 2 0 3, 9 10 8 11, and the eleventh is 4
     group = torch.where(within == 3, 3, (within + 2) % 3) + 4 * (turn // 8)
     places = (FEATURE_DIM * torch.where(turn == 4, 10, group) + first).flatten()
-    if keep and (device.type != "cuda" or not torch.cuda.is_current_stream_capturing()):  # a graph's memory is its own
+    if device.type != "cuda" or not torch.cuda.is_current_stream_capturing():  # a graph's memory is its own
         _known_places[device] = places
     return places
+
+
+def _outputs(q: Tensor, v: Tensor, normalize: bool, return_state: bool) -> Tensor | tuple[Tensor, State]:
+    """Out and the public state as they will be, uninitialised."""
+    out = like(v)
+    if not return_state:
+        return out
+    B, H, F, D = *q.shape[:2], FEATURE_DIM, VALUE_DIM
+    shapes = [(B, H, D), (B, H, F, D), (B, H, F, F, D), (B, H), (B, H, F), (B, H, F, F)]
+    return out, tuple(q.new_empty(shape, dtype=torch.float32) for shape in shapes[: 6 if normalize else 3])

@@ -8,7 +8,6 @@ from torch import Tensor
 from ...ops.library import has_copy_engine, has_elements
 from ...ops.operands import launch, like
 from ...ops.operator import operator
-from ...ops.operator_form import Form
 from ...ops.options import integer
 
 __all__ = ["hedgehog"]
@@ -19,7 +18,6 @@ MOST_SEGMENTS = 64
 
 
 @operator(
-    Form("hedgehog"),
     q="B H N 128 bf16 dense",
     k="B H N 128 bf16 dense",
     v="B H N 128 bf16 dense",
