@@ -1,4 +1,4 @@
-// Exports Hedgehog attention to Python, in either unit. Operands' dtypes, shapes and devices are checked by the operator.
+// Exports Hedgehog attention to Python, in either unit. The operator has checked dtypes, shapes and devices.
 #include "hedgehog.h"
 #include "tk/binding.h"
 
