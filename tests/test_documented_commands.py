@@ -191,7 +191,7 @@ def help_of(module: str, sub: tuple[str, ...]) -> str:
 
 EXPLAINED = (
     *("harness.compare", "harness.publish", "harness dashboards", "harness predecessors"),
-    *("harness batch", "tk_kernels.toolchain", "tk_kernels.trace", "paper_figures.reproduce"),
+    *("harness batch", "tk_kernels.toolchain", "paper_figures.reproduce"),
     *("tools.bundle", "tools.hub", "tools.nightly", "tools.sources"),
 )
 

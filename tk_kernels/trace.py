@@ -1,6 +1,9 @@
 """When each instruction of a paged decode call started, waited and ended: a Chrome trace, which ui.perfetto.dev opens.
 
-    python -m tk_kernels.trace --lengths 4641+45118+1730+1696 --new-tokens 4 --heads 16 --out trace.json
+    trace = record(plan, lambda: tk.mla_decode(q, cache, table, seqlens, plan=plan))
+    Path("trace.json").write_text(json.dumps(trace.chrome()))
+
+`python -m harness trace` does so for a problem of a workload.
 
 On a GPU times are in microseconds: each multiprocessor's clock is fitted to the time that all of them share, and how
 far it is off is in the file. On the CPU there is no time: what is shown is the order in which the emulator goes.
@@ -8,23 +11,15 @@ far it is off is in the file. On the CPU there is no time: what is shown is the 
 
 from __future__ import annotations
 
-import argparse
-import json
-import signal
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from tk_kernels.kernels.decode.call import recording
-from tk_kernels.kernels.decode.mla import WIDTH, mla_decode
-from tk_kernels.kernels.decode.paged import paged_attention_decode
-from tk_kernels.kernels.decode.plan import HEADER_INTS, INSTRUCTION_INTS, SCHEDULES, DecodePlan, decode_plan
-from tk_kernels.toolchain import ToolchainError
+from tk_kernels.kernels.decode.plan import HEADER_INTS, INSTRUCTION_INTS, DecodePlan
 
 ROLES = ("loads", "multiplies")
 NUMBERS = 4
@@ -156,81 +151,3 @@ def fit(log: Tensor) -> tuple[Tensor, float]:
     fitted = mean_shared[..., None] + slope * (clock - mean_clock[..., None])
     residual = ((fitted[..., 2] - shared) * weights).abs().max()
     return fitted, float(residual)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Trace one call on random inputs and write the file."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tk_kernels.trace",
-        description="Trace a paged decode call: when each instruction started, waited and ended. ui.perfetto.dev "
-        "opens it.",
-        epilog="example: python -m tk_kernels.trace --lengths 4641+45118+1730+1696 --new-tokens 4 --out trace.json",
-    )
-    parser.add_argument("--kind", choices=("mla", "gqa"), default="mla", help="latent attention or grouped heads")
-    parser.add_argument("--lengths", default="700+33", help="keys of each sequence, joined by plus signs")
-    parser.add_argument("--new-tokens", type=int, default=1, help="queries of each sequence")
-    parser.add_argument("--heads", type=int, default=16, help="query heads")
-    parser.add_argument("--kv-heads", type=int, default=1, help="key and value heads, of kind gqa")
-    parser.add_argument("--page", type=int, default=64, help="keys of a page of the cache")
-    parser.add_argument("--schedule", choices=SCHEDULES, default="makespan", help="how the work is dealt out")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="cuda or cpu")
-    parser.add_argument("--out", type=Path, default=Path("trace.json"), help="the trace (default: trace.json)")
-    given = parser.parse_args(arguments)
-    try:
-        lengths = [int(one) for one in given.lengths.split("+")]
-    except ValueError:
-        parser.error(f"argument --lengths: got {given.lengths!r}, needs whole numbers joined by plus signs")
-    if given.page < 1:
-        parser.error(f"argument --page: got {given.page}, needs 1 key at least")
-    if not given.out.parent.is_dir():
-        parser.error(f"there is no folder {given.out.parent} for {given.out.name}")
-    if given.out.is_dir():
-        parser.error(f"{given.out} is a folder, needs the name of a file")
-    heads = {"new_tokens": given.new_tokens, "heads": given.heads, "kv_heads": given.kv_heads}
-    try:
-        plan = decode_plan(lengths, **heads, kind=given.kind, schedule=given.schedule, device=given.device)
-        call = _call(given.kind, plan, given.page)
-        record(plan, call)  # what a first launch takes is not shown
-        trace = record(plan, call)
-    except ValueError as error:
-        parser.error(str(error))
-    except ToolchainError as error:
-        return _failed(parser, str(error))
-    except KeyboardInterrupt:
-        return _failed(parser, "interrupted; nothing was written", 130)
-    try:
-        given.out.write_text(json.dumps(trace.chrome()))
-    except OSError as error:
-        return _failed(parser, f"{given.out} cannot be written: {error.strerror}")
-    last = max(event.end for event in trace.events)
-    clocks = "" if trace.residual_us is None else f"; clocks fit within {trace.residual_us:.3f} us"
-    print(f"{given.out}: {len(trace.events)} events of {plan.blocks} blocks, {last:.1f} {trace.unit}s in all{clocks}")
-    return 0
-
-
-def _failed(parser: argparse.ArgumentParser, words: str, code: int = 1) -> int:
-    print(f"{parser.prog}: {words}", file=sys.stderr)
-    return code
-
-
-def _call(kind: str, plan: DecodePlan, page: int) -> Callable[[], Any]:
-    """A call with this plan on random inputs."""
-    device, generator = plan.device, torch.Generator().manual_seed(0)
-    widest = max(1, -(-plan.longest // page))
-    table = torch.arange(plan.batch * widest, dtype=torch.int32, device=device).view(plan.batch, widest)
-    seqlens = torch.tensor(plan.lengths, dtype=torch.int32, device=device)
-
-    def random(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=generator).to(device, torch.bfloat16)
-
-    if kind == "mla":
-        q, cache = random(plan.batch, plan.new_tokens, plan.heads, WIDTH), random(table.numel(), page, WIDTH)
-        return lambda: mla_decode(q, cache, table, seqlens, plan=plan)
-    q = random(plan.batch, plan.new_tokens, plan.heads, 128)
-    k, v = (random(table.numel(), page, plan.kv_heads, 128) for _ in range(2))
-    return lambda: paged_attention_decode(q, k, v, table, seqlens, plan=plan)
-
-
-if __name__ == "__main__":
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as of other commands, where the reader has seen enough
-    sys.exit(main())

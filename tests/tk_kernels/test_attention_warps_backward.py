@@ -22,7 +22,7 @@ def gradients(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, dout: torch.Ten
         with library.built_for("sm_80"):
             return torch.ops.tk_kernels.attention_backward(dout, q, k, v, out, lse, causal, None, deterministic)
     found = tuple(torch.full_like(x, torch.nan) for x in (q, k, v))
-    backward = library.compiled("attention_warps_backward", q.device)
+    backward = library.compiled("attention_warps_backward", q.device, "attention_backward")
     assert backward(q, k, v, out, dout, lse, *found, causal, q.shape[3] ** -0.5, deterministic) == 0
     return found
 

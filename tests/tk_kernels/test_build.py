@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -256,36 +259,46 @@ def test_a_long_build_gives_signs_of_life(scale: toolchain.Unit, monkeypatch: py
     assert len(told) > 5
 
 
-@pytest.mark.parametrize("terminal", [True, False])
 def test_builds_are_told_of_in_few_lines(
-    warm_cache: Path,
-    scale: toolchain.Unit,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    terminal: bool,
+    warm_cache: Path, scale: toolchain.Unit, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Guard: in a log, what a build came to stood behind the seconds of all that were at work."""
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
-    kept, all_at_work = build_cpu(scale), ["scale (cpu)", "b (cpu)", "c (cpu)", "d (cpu)", "e (cpu)"]
-    progress = command_line.Progress(each_cached=False)
-    for _ in range(3):
-        progress.still_at_work(all_at_work)
-    progress.built(kept)
-    progress.built(replace(kept, cached=False))
-    progress.still_at_work(all_at_work[1:])
-    progress.built(replace(kept, cached=False))
-    progress.still_at_work(all_at_work[2:])
-    progress.end_line()
-    lines = capsys.readouterr().out.splitlines()
-    first, second, last = lines if terminal else ("; ".join(lines[:2]), "; ".join(lines[2:4]), *lines[4:])
-    named, _, built = first.partition("; ")
-    assert named == "building scale (cpu), b (cpu), c (cpu), d (cpu), e (cpu): 0 s, 0 s, 0 s"
-    assert built.split()[:3] == ["scale", "cpu", "built"]
-    assert second.startswith("0 s; scale")
-    assert last == "building c (cpu), d (cpu), e (cpu): 0 s"
-    assert progress.cached == 1
-    command_line.Progress(each_cached=True).built(kept)
-    assert "cached" in capsys.readouterr().out
+    kept, pending = build_cpu(scale), ["a (cpu)", "b (cpu)", "c (cpu)", "d (cpu)"]
+
+    def build_all(pairs: Any, options: Any, done: Callable[..., None], waiting: Callable[..., None]) -> list[Any]:
+        waiting(pending)
+        done(kept)
+        done(replace(kept, cached=False))
+        return []
+
+    monkeypatch.setattr(command_line, "build_all", build_all)
+    monkeypatch.setattr(command_line, "unit_names", lambda: [str(scale.path)])
+    for names, told in (([], ["built"]), ([str(scale.path)], ["cached", "built"])):
+        assert command_line.main(["build", "--target", "cpu", *names]) == 0
+        first, *builds, last = capsys.readouterr().out.splitlines()
+        assert first == "0 s, building a (cpu), b (cpu), c (cpu)"
+        assert [line.split()[2] for line in builds] == told
+        assert last.startswith("1 of 1 builds good, 1 of them kept from before, ")
+
+
+def test_hashes_are_of_builds_that_are_made_at_once(
+    warm_cache: Path, scale: toolchain.Unit, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def build_all(pairs: list[Any], options: BuildOptions, done: Callable[[toolchain.Build], None]) -> list[Any]:
+        asked.append((pairs, options.jobs))
+        facts = {"machine_codes": {"sm_90a": {}}, "compiler": "nvcc 13", "binary_hash": "ab"}
+        done(toolchain.Build("scale", "sm_90a", warm_cache, facts, cached=False))
+        done(build_cpu(scale))  # whose machine code is the host's
+        return []
+
+    monkeypatch.setattr(command_line, "build_all", build_all)
+    assert command_line.main(["hashes", "--target", "sm_90a", "--jobs", "7", str(scale.path)]) == 0
+    assert json.loads(capsys.readouterr().out) == {"scale": {"sm_90a": {"compiler": "nvcc 13", "binary_hash": "ab"}}}
+    assert asked == [([(scale, toolchain.SM_90A)], 7)]
+    monkeypatch.setattr(command_line, "build_all", lambda *_: [toolchain.CompileError("scale does not build")])
+    assert command_line.main(["hashes", str(scale.path)]) == 1
+    assert capsys.readouterr().err == "error: scale does not build\n"
 
 
 def test_the_longest_build_begins_first(scale: toolchain.Unit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

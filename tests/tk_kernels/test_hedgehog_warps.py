@@ -23,7 +23,7 @@ def run(inputs: list[torch.Tensor], segments: int) -> Outputs:
         return {"out": out, "k_state": k_state, "kv_state": kv_state}
     B, H = q.shape[:2]
     results = {"out": torch.empty_like(q), "k_state": torch.empty(B, H, 128), "kv_state": torch.empty(B, H, 128, 128)}
-    assert library.compiled("hedgehog_warps", q.device)(*inputs, *results.values(), segments) == 0
+    assert library.compiled("hedgehog_warps", q.device, "hedgehog")(*inputs, *results.values(), segments) == 0
     return results
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from tk_kernels import toolchain
+from harness.workloads import mamba2
+from tk_kernels import ops, toolchain
 from tk_kernels.implementations import (
     Attention,
     Based,
@@ -21,7 +22,6 @@ from tk_kernels.implementations import (
     LinearAttention,
     Mamba2,
     Operator,
-    linear,
 )
 
 WITHOUT = "tk gemm: the schedule by_warps is one of GPUs without a copy engine"
@@ -57,12 +57,10 @@ class LinearProblem:
     D: int = 64
     P: int = 64
     S: int = 64
-    normalize: bool = True
     boundary: str = "raw"
-    return_state: bool = False
-    return_final_state: bool = False
     dtype: str = "bf16"
     direction: str = "fwd"
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 def test_prepared_call_computes_the_product(device: str) -> None:
@@ -240,16 +238,16 @@ def small(name: str, device: str) -> dict[str, torch.Tensor]:
     ("implementation", "name", "problem", "outputs"),
     [
         (Based, "based", LinearProblem(), 1),
-        (Based, "based", LinearProblem(return_state=True), 7),
-        (Based, "based", LinearProblem(return_state=True, normalize=False), 4),
+        (Based, "based", LinearProblem(options={"return_state": True}), 7),
+        (Based, "based", LinearProblem(options={"return_state": True, "normalize": False}), 4),
         (Hedgehog, "hedgehog", LinearProblem(D=128, F=64), 1),
-        (Hedgehog, "hedgehog", LinearProblem(D=128, F=64, return_state=True), 3),
+        (Hedgehog, "hedgehog", LinearProblem(D=128, F=64, options={"return_state": True}), 3),
         (LinearAttention, "linear_attention", LinearProblem(), 1),
-        (LinearAttention, "linear_attention", LinearProblem(return_final_state=True), 2),
+        (LinearAttention, "linear_attention", LinearProblem(options={"return_final_state": True}), 2),
         (Mamba2, "raw", LinearProblem(), 1),
-        (Mamba2, "raw", LinearProblem(return_final_state=True), 2),
-        (Mamba2, "prepared", LinearProblem(boundary="prepared"), 1),
-        (Mamba2, "prepared", LinearProblem(boundary="prepared", return_final_state=True), 2),
+        (Mamba2, "raw", LinearProblem(options={"return_final_state": True}), 2),
+        (Mamba2, "prepared", LinearProblem(boundary="prepared", options={"scale": 1.0}), 1),
+        (Mamba2, "prepared", LinearProblem(boundary="prepared", options={"return_final_state": True, "scale": 1.0}), 2),
     ],
 )
 def test_prepared_call_returns_the_linear_attentions_outputs_one_after_the_other(
@@ -284,14 +282,17 @@ def test_a_variants_segments_reach_its_operator(
     """Guard: results do not tell, and a variant's time would be that of the default."""
     given: list[dict[str, Any]] = []
     for operator in ("based", "hedgehog", "linear_attention", "mamba2"):
-        monkeypatch.setattr(linear, operator, lambda *_, **options: given.append(options) or torch.empty(0))
+        monkeypatch.setitem(ops.OPERATORS, operator, lambda *_, **options: given.append(options) or torch.empty(0))
     implementation(segments=3).prepare(LinearProblem(boundary=boundary), small(name, "cpu"))()
     assert [options["segments"] for options in given] == [3]
 
 
 def test_mamba2s_prepared_boundary_has_scale_one_and_linear_attention_another(device: str) -> None:
     inputs = small("prepared", device)
-    scan: Any = Mamba2().prepare(LinearProblem(boundary="prepared"), inputs)()
+    (B, H, N, P), S = inputs["v"].shape, inputs["q"].shape[3]
+    sizes = {"B": B, "H": H, "N": N, "P": P, "S": S, "G": inputs["q"].shape[1]}
+    problem = mamba2.Problem(dtype="bf16", direction="fwd", boundary="prepared", **sizes)
+    scan: Any = Mamba2().prepare(problem, inputs)()
     scaled: Any = LinearAttention().prepare(LinearProblem(), inputs)()
     torch.testing.assert_close(scan.double() / 8, scaled.double(), rtol=2**-7, atol=1e-3)
 

@@ -53,7 +53,7 @@ def test_the_schema_has_the_arguments_of_the_public_function(name: str) -> None:
         assert SPELT[str(one.type)] == wanted, one.name
 
 
-@operator
+@operator()
 def twice_or_both(
     a: Tensor, b: Tensor | None = None, *, negative: bool = False, both: bool = False
 ) -> Tensor | tuple[Tensor, tuple[Tensor, Tensor]]:

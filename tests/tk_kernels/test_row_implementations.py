@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -27,7 +27,7 @@ class RotaryProblem:
 @dataclass(frozen=True)
 class LayernormProblem:
     D: int = 128
-    p: float = 0.0
+    options: dict[str, float] = field(default_factory=dict)
     dtype: str = "bf16"
     direction: str = "fwd"
 
@@ -50,7 +50,7 @@ def test_prepared_call_rotates(device: str, tensors: int, layout: str) -> None:
 
 @pytest.mark.parametrize("p", [0.0, 0.5])
 def test_prepared_call_normalises_and_draws_anew(device: str, p: float) -> None:
-    problem, implementation = LayernormProblem(p=p), DropoutAddLayernorm(blocks=2)
+    problem, implementation = LayernormProblem(options={"p": p}), DropoutAddLayernorm(blocks=2)
     assert implementation.supports(problem, device) is None
     x, residual = (torch.randn(3, 7, 128, device=device).bfloat16() for _ in range(2))
     weight, bias = (torch.randn(128, device=device).bfloat16() for _ in range(2))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
-from pathlib import Path
 
 import pytest
 import torch
 from decode_operators import OPERATORS
 
 from tk_kernels.kernels.decode.plan import SCHEDULES
-from tk_kernels.trace import ROLES, fit, main, record
+from tk_kernels.trace import ROLES, fit, record
 
 
 @pytest.mark.parametrize("kind", list(OPERATORS))
@@ -46,11 +45,11 @@ def test_every_instruction_is_recorded(kind: str, device: str) -> None:
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_the_file_is_a_chrome_trace(schedule: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "trace.json"
-    sizes = ["--lengths", "1000+33", "--heads", "4", "--kv-heads", "1", "--page", "16", "--schedule", schedule]
-    assert main(["--kind", "gqa", *sizes, "--device", "cpu", "--out", str(out)]) == 0
-    written = json.loads(out.read_text())
+def test_the_file_is_a_chrome_trace(schedule: str) -> None:
+    decode = OPERATORS["gqa"]
+    one = decode.problem("1000+33", 1, 4, 16, Hkv=1)
+    inputs, plan = decode.poisoned(one, "cpu"), decode.plan(one, "cpu", schedule=schedule)
+    written = json.loads(json.dumps(record(plan, lambda: decode(*inputs.values(), plan=plan)).chrome()))
     rows = written["traceEvents"]
     assert {row["ph"] for row in rows} == {"M", "X", "s", "f"}
     assert all(row["dur"] >= 0 for row in rows if row["ph"] == "X")
@@ -62,7 +61,6 @@ def test_the_file_is_a_chrome_trace(schedule: str, tmp_path: Path, capsys: pytes
         assert len(starts) == sum("sequence 0" in row["name"] and row["tid"] == 1 for row in rows if "dur" in row) - 1
     assert all(starts[number]["ts"] <= ends[number]["ts"] for number in starts)
     assert written["otherData"] == {"unit": "step", "clock_residual_us": None}
-    assert "steps in all" in capsys.readouterr().out
 
 
 def test_clocks_are_fitted_to_one_time() -> None:
@@ -85,37 +83,3 @@ def test_a_call_that_records_nothing_is_refused() -> None:
     plan = decode.plan(decode.problem("20+40", 1, 4, 16), "cpu")
     with pytest.raises(ValueError, match="^call: launched no paged decode kernel"):
         record(plan, lambda: None)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--lengths", "3,4"], "--lengths: got '3,4', needs whole numbers joined by plus signs"),
-        (["--lengths", "2147483648"], "seqlens: needs lengths from 0 to 2147483647"),
-        (["--new-tokens", "0"], "new_tokens: got 0, needs a whole number from 1"),
-        (["--kind", "gqa", "--heads", "3", "--kv-heads", "2"], "heads: got 3, needs a multiple of the 2 kv heads"),
-        (["--page", "0"], "--page: got 0, needs 1 key at least"),
-        (["--page", "7"], "kv_cache: got pages of 7 keys, needs 16 or a multiple of 32"),
-        (["--device", "gpu"], "device: got 'gpu', needs a CUDA device or the CPU"),
-        (["--out", "nowhere/trace.json"], "there is no folder nowhere for trace.json"),
-        (["--out", "/tmp"], "/tmp is a folder, needs the name of a file"),
-    ],
-)
-def test_mistakes_are_one_sentence(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["--device", "cpu", *arguments])
-    assert ended.value.code == 2
-    assert words in capsys.readouterr().err
-
-
-def test_what_ends_it_is_a_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    assert main(["--device", "cpu", "--lengths", "20", "--out", "/dev/full"]) == 1
-    assert (
-        capsys.readouterr().err == "python -m tk_kernels.trace: /dev/full cannot be written: No space left on device\n"
-    )
-    monkeypatch.setattr("tk_kernels.trace.record", interrupted)
-    assert main(["--device", "cpu"]) == 130
-    assert capsys.readouterr().err == "python -m tk_kernels.trace: interrupted; nothing was written\n"

@@ -1,29 +1,18 @@
-from .attention import Attention
-from .decode import MlaDecode, PagedAttentionDecode
-from .fft_conv import FftConv
-from .gemm import Gemm, GemmEpilogue, GemmFp8
-from .kernel import TARGET_OF_DEVICE, Kernel, Operator
-from .linear import Based, Hedgehog, LinearAttention, Mamba2
-from .models import GptTraining, Prefill
-from .rows import DropoutAddLayernorm, Rotary
-
-__all__ = [
-    "TARGET_OF_DEVICE",
-    "Attention",
-    "Based",
-    "DropoutAddLayernorm",
-    "FftConv",
-    "Gemm",
-    "GemmEpilogue",
-    "GemmFp8",
-    "GptTraining",
-    "Hedgehog",
-    "Kernel",
-    "LinearAttention",
-    "Mamba2",
-    "MlaDecode",
-    "Operator",
-    "PagedAttentionDecode",
-    "Prefill",
-    "Rotary",
-]
+from .attention import Attention as Attention
+from .decode import MlaDecode as MlaDecode
+from .decode import PagedAttentionDecode as PagedAttentionDecode
+from .fft_conv import FftConv as FftConv
+from .gemm import Gemm as Gemm
+from .gemm import GemmEpilogue as GemmEpilogue
+from .gemm import GemmFp8 as GemmFp8
+from .kernel import TARGET_OF_DEVICE as TARGET_OF_DEVICE
+from .kernel import Kernel as Kernel
+from .kernel import Operator as Operator
+from .linear import Based as Based
+from .linear import Hedgehog as Hedgehog
+from .linear import LinearAttention as LinearAttention
+from .linear import Mamba2 as Mamba2
+from .models import GptTraining as GptTraining
+from .models import Prefill as Prefill
+from .rows import DropoutAddLayernorm as DropoutAddLayernorm
+from .rows import Rotary as Rotary

@@ -29,6 +29,7 @@ class Attention(Kernel):
     of_copy_engine = ("order", "synchronous", "blocks_per_sm")
     foreign = ("flash", "fmha", "cudnn")
     helpers = ("paged_attention_decode", "decode_plan")  # of the decode path
+    sizes = (("D", "head dims", HEAD_DIMS),)
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -40,13 +41,13 @@ class Attention(Kernel):
         attention_options.encode_options(**self._options)
 
     def refuse(self, problem: Any) -> str | None:
-        """Head dims 64 and 128; options that concern another direction or head dim."""
+        """By its sizes too: options that concern another direction or head dim."""
         forward_only = [name for name, value in self._options.items() if value is not None]
         if problem.direction == "bwd" and forward_only:
             return f"the option {forward_only[0]} concerns the forward pass, and this is the backward"
         if self._options.get("synchronous") and problem.D == 128:
             return f"the synchronous kernel is built for head dim 64 alone, not {problem.D}"
-        return self.refuse_size("head dims", problem.D, HEAD_DIMS)
+        return super().refuse(problem)
 
     def unit(self, target: str, direction: str = "fwd") -> str:
         """The decode path is another kernel. So is each direction without a copy engine."""

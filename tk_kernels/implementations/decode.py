@@ -10,7 +10,7 @@ from torch import Tensor
 from .. import ops, toolchain
 from ..kernels.decode.plan import SCHEDULES, DecodePlan, decode_plan
 from ..trace import record
-from .kernel import Kernel, Outputs
+from .kernel import Kernel, Outputs, Sizes
 
 PAGES = (16, 32, 64, 128, 256)
 RECORDS = "decode_trace"
@@ -24,22 +24,18 @@ class _Decode(Kernel):
     """
 
     options = ("schedule", "blocks")
+    most = (("blocks", 2**31 - 1),)
     foreign = ("flash", "fmha", "cudnn")
     helpers = ("decode_plan",)
+    sizes: Sizes = (("page", "pages of", PAGES),)
     kind: str
     inputs: tuple[str, ...]
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        schedule, blocks = self._options.get("schedule"), self._options.get("blocks")
+        schedule = self._options.get("schedule")
         if schedule not in (None, *SCHEDULES):
             raise ValueError(f"schedule: got {schedule!r}, needs one of {', '.join(SCHEDULES)}")
-        if blocks is not None and (not isinstance(blocks, int) or blocks < 1):
-            raise ValueError(f"blocks: got {blocks!r}, needs a whole number of at least 1")
-
-    def refuse(self, problem: Any) -> str | None:
-        """Pages of 16 to 256 keys."""
-        return self.refuse_size("pages of", problem.page, PAGES)
 
     def bind(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
         """The call with a plan for the problem's lengths."""
@@ -87,11 +83,8 @@ class MlaDecode(_Decode):
 
 
 class PagedAttentionDecode(_Decode):
-    """`tk.paged_attention_decode`, head dims 64 and 128."""
+    """`tk.paged_attention_decode`."""
 
     name, kind = "paged_attention_decode", "gqa"
+    sizes = (*_Decode.sizes, ("D", "head dims", (64, 128)))
     inputs = ("q", "k_cache", "v_cache", "block_table", "seqlens")
-
-    def refuse(self, problem: Any) -> str | None:
-        """Head dims 64 and 128 too."""
-        return super().refuse(problem) or self.refuse_size("head dims", problem.D, (64, 128))

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from .. import __version__, ops, toolchain
 from ..ops.library import built_for, unsupported_gpu
+from ..ops.options import integer
 
 Outputs = Tensor | tuple[Tensor, ...]
 
@@ -33,14 +34,18 @@ class Multiples:
         return f"of multiples of {self.multiple_of} up to {self.at_most}"
 
 
+Sizes = tuple[tuple[str, str, tuple[int, ...] | Multiples], ...]
+
+
 class Kernel:
     """A kernel's operator as a harness wants it; a subclass says what differs.
 
     name: the kernel's build unit. workload: what messages call it, where that is another name. dtype, directions: what
     it takes. options: the names of a variant's options, besides `target`: the build to use on a GPU instead of the one
     for its capability. of_copy_engine: those of the options that Hopper GPUs alone have kernels for. foreign: more of
-    other people's kernels. helpers: other units that a call loads. Raises TypeError for an option that does not
-    exist, ValueError for a target that is none of GPUs.
+    other people's kernels. helpers: other units that a call loads. sizes: a key of the problem, what a message
+    calls it, and which the kernel takes. most: options that are numbers from 1 up, and their largest. Raises TypeError
+    for an option that does not exist, ValueError for such a number out of range or a target that is none of GPUs.
     """
 
     name: str
@@ -51,6 +56,8 @@ class Kernel:
     of_copy_engine: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
     helpers: tuple[str, ...] = ()
+    sizes: Sizes = ()
+    most: tuple[tuple[str, int], ...] = ()
 
     def __init__(self, **options: Any) -> None:
         self._target = self._direction = ""
@@ -66,6 +73,9 @@ class Kernel:
         self._options: dict[str, Any] = {
             option: None if value == "auto" else value for option, value in options.items()
         }
+        for option, most in self.most:
+            if self._options.get(option) is not None:
+                integer(option, self._options[option], 1, most)
 
     @property
     def _title(self) -> str:
@@ -114,15 +124,12 @@ class Kernel:
         return toolchain.find_unit(self.unit(target, direction)).refusal(target) is not None
 
     def refuse(self, problem: Any) -> str | None:
-        """None, or why the kernel was not built for this problem, or not with these options."""
+        """None, or why the kernel was not built for this problem, or not with these options: by its `sizes`."""
+        for key, what, known in self.sizes:
+            if getattr(problem, key) not in known:
+                listed = known if isinstance(known, Multiples) else " and ".join(map(str, known))
+                return f"{self._title} takes {what} {listed}, not {getattr(problem, key)}"
         return None
-
-    def refuse_size(self, what: str, value: int, known: tuple[int, ...] | Multiples) -> str | None:
-        """None, or that `value` is none of `known`."""
-        if value in known:
-            return None
-        listed = known if isinstance(known, Multiples) else " and ".join(map(str, known))
-        return f"{self._title} takes {what} {listed}, not {value}"
 
     def prepare(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
         """The call that is timed, with the kernel loaded (and built, if need be)."""
@@ -158,10 +165,24 @@ class Kernel:
         return TARGET_OF_DEVICE[device]
 
     def bind(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
-        """The call on these inputs: the kernel's operator with inputs and options by their names."""
-        operator = ops.OPERATORS[self.name]
+        """The call on these inputs: the kernel's operator with inputs and options by their names.
+
+        Where a state is asked for, (out, (state, ...)) becomes (out, state, ...).
+        """
+        operator = ops.OPERATORS[self.operator(problem)]
         given = {**inputs, **problem.options, **self._options}
-        return lambda: operator(**given)
+        if not given.get("return_state"):
+            return lambda: operator(**given)
+
+        def flat() -> Outputs:
+            out, states = operator(**given)
+            return (out, *states)
+
+        return flat
+
+    def operator(self, problem: Any) -> str:
+        """The name of the operator that a problem is for."""
+        return self.name
 
     def kernel_names(self, problem: Any) -> tuple[str, ...]:
         """A regular expression that the profiled name of our kernel matches, mangled or not."""
@@ -189,19 +210,18 @@ class Operator(Kernel):
             raise ValueError(f"operator: got {operator!r}, there is {', '.join(ops.OPERATORS)}")
         self.name = operator
         self.options = _keywords(ops.OPERATORS[operator])
-        self._sizes = {
-            key: Multiples(**known) if isinstance(known, Mapping) else tuple(known)
+        self.sizes = tuple(
+            (key, key, Multiples(**known) if isinstance(known, Mapping) else tuple(known))
             for key, known in (sizes or {}).items()
-        }
+        )
         super().__init__(**options)
 
     def refuse(self, problem: Any) -> str | None:
         """The first of the sizes that the operator does not take. Raises ValueError for one that no problem has."""
-        strange = [key for key in self._sizes if not hasattr(problem, key)]
+        strange = [key for key, *_ in self.sizes if not hasattr(problem, key)]
         if strange:
             raise ValueError(f"sizes: got {strange[0]!r}, the problem has {', '.join(vars(problem))}")
-        reasons = (self.refuse_size(key, getattr(problem, key), known) for key, known in self._sizes.items())
-        return next(filter(None, reasons), None)
+        return super().refuse(problem)
 
 
 def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ class _Model(Kernel):
 
     name = "attention"
     helpers = ("rotary",)
+    sizes = (("D", "head dims", HEAD_DIMS),)
     passes: tuple[str, ...] = ("fwd",)
 
     def supports(self, problem: Any, device: str) -> str | None:
@@ -38,10 +39,6 @@ class _Model(Kernel):
             return reason
         target = self._on(device)
         return next(filter(None, (toolchain.obstacle(name, target) for name in self._units(target))), None)
-
-    def refuse(self, problem: Any) -> str | None:
-        """Head dims 64 and 128."""
-        return self.refuse_size("head dims", problem.D, HEAD_DIMS)
 
     def unit(self, target: str, direction: str = "fwd") -> str:
         """Attention's; without a copy engine each pass has one of its own."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..kernels.dropout_add_layernorm.operator import DIM_STEP, LARGEST_DIM, dropout_add_layernorm
+from ..kernels.dropout_add_layernorm.operator import DIM_STEP, LARGEST_DIM
 from ..kernels.rotary.operator import HEAD_DIMS, rotary
 from .kernel import Kernel, Multiples, Outputs
 
@@ -19,10 +19,7 @@ class Rotary(Kernel):
 
     name = "rotary"
     foreign = OTHERS
-
-    def refuse(self, problem: Any) -> str | None:
-        """Head dims 64 and 128."""
-        return self.refuse_size("head dims", problem.D, HEAD_DIMS)
+    sizes = (("D", "head dims", HEAD_DIMS),)
 
     def bind(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
         """The call that returns x_out, or (q_out, k_out); (B, H, N, D) or (B, N, H, D) as the problem says."""
@@ -36,27 +33,14 @@ class Rotary(Kernel):
 
 
 class DropoutAddLayernorm(Kernel):
-    """`tk.dropout_add_layernorm` with a variant's option `blocks`, the size of the grid.
+    """`tk.dropout_add_layernorm`: x, residual, weight, bias -> (normed, new_residual).
 
-    With dropout each call draws a seed of its own, as a model's would. Raises ValueError for a number of blocks that
-    is none.
+    A variant's option `blocks` is the size of the grid. With dropout each call draws a seed of its own, as a
+    model's would.
     """
 
     name = "dropout_add_layernorm"
     options = ("blocks",)
+    most = (("blocks", 2**31 - 1),)
     foreign = OTHERS
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        blocks = self._options.get("blocks")
-        if blocks is not None and not (isinstance(blocks, int) and 1 <= blocks < 2**31):
-            raise ValueError(f"blocks: got {blocks!r}, needs a whole number from 1 to 2147483647, or auto")
-
-    def refuse(self, problem: Any) -> str | None:
-        """D a multiple of 64 up to 8192."""
-        return self.refuse_size("D", problem.D, Multiples(DIM_STEP, LARGEST_DIM))
-
-    def bind(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
-        """x, residual, weight, bias -> (normed, new_residual)."""
-        given: dict[str, Any] = {**inputs, "p": float(problem.p), **self._options}
-        return lambda: dropout_add_layernorm(**given)
+    sizes = (("D", "D", Multiples(DIM_STEP, LARGEST_DIM)),)

@@ -140,12 +140,19 @@ def has_copy_engine(device: torch.device) -> bool:
     if key not in _copy_engines:
         from tk_kernels import toolchain
 
-        own = toolchain.CPU
-        if device.type == "cuda":
-            by_capability = toolchain.target_of_capability(torch.cuda.get_device_capability(device))
-            own = toolchain.TARGETS[_target] if _target else by_capability or toolchain.DEFAULT_OF_DEVICE["cuda"]
+        own = toolchain.TARGETS.get(_target_on(device), toolchain.DEFAULT_OF_DEVICE["cuda"])
         _copy_engines[key] = own.copy_engine
     return _copy_engines[key]
+
+
+def _target_on(device: torch.device) -> str:
+    """The target whose kernels calls on `device` run; empty where its GPU is too old for any."""
+    from tk_kernels import toolchain
+
+    if device.type != "cuda":
+        return toolchain.CPU.name
+    own = toolchain.target_of_capability(torch.cuda.get_device_capability(device))
+    return _target or (own.name if own else "")
 
 
 def _load(kernel: str, device: torch.device) -> Any:
@@ -158,16 +165,14 @@ def _load(kernel: str, device: torch.device) -> Any:
             f"PyTorch {torch.__version__} has no DLPack exchange API, by which kernels get its stream and memory; "
             "install torch >= 2.10, or torch-c-dlpack-ext for the one you have"
         )
+    reason = unsupported_gpu(device, _target) if device.type == "cuda" else None
+    if reason:
+        raise RuntimeError(reason)
+    target = _target_on(device)
+    library = toolchain.load(kernel, target)
     if device.type == "cuda":
-        reason = unsupported_gpu(device, _target)
-        if reason:
-            raise RuntimeError(reason)
-        own = toolchain.target_of_capability(torch.cuda.get_device_capability(device))
-        assert own is not None
-        target = _target or own.name
-        library = _on_gpus[kernel, target] = toolchain.load(kernel, target)
-        return library
-    return toolchain.load(kernel, toolchain.CPU.name)
+        _on_gpus[kernel, target] = library
+    return library
 
 
 def is_plain_eager(*tensors: torch.Tensor) -> bool:

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import UnionType
-from typing import Any, ParamSpec, TypeVar, get_args, get_origin, get_type_hints, overload
+from typing import Any, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
@@ -33,9 +33,6 @@ CARRIABLE: dict[Any, tuple[type, ...]] = {
 """What a schema takes for an annotation."""
 
 
-@overload
-def operator(body: Callable[Arguments, Result], /) -> Callable[Arguments, Result]: ...
-@overload
 def operator(
     *forms: Form,
     options: Callable[[Any], list[int] | None] | None = None,
@@ -44,16 +41,7 @@ def operator(
     where: tuple[str | Condition, ...] = (),
     largest: int = LARGEST,
     **operands: str,
-) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]: ...
-def operator(
-    *given: Any,
-    options: Any = None,
-    parts: Parts | None = None,
-    fill: Any = None,
-    where: tuple[str | Condition, ...] = (),
-    largest: int = LARGEST,
-    **operands: str,
-) -> Any:
+) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
     """Register `body`, and return the public function: its signature states the arguments once.
 
     `operands`, `where` and `largest` say what its tensors have to be (see `contract`): neither the public function nor
@@ -62,8 +50,8 @@ def operator(
     its defaults. Results are a Tensor, or a tuple whose last part may be a tuple; where an annotation is a union of
     both, its tuple has more than one tensor.
 
-    Bare, `operator` registers it under its name, without a backward. `operator(Form(...), ...)` registers each form. A
-    call is of the first form whose `where` it has. A call of none is the body's alone, to refuse.
+    Each form is registered; without any the body is, under its name and without a backward. A call is of the first form
+    whose `where` it has. A call of none is the body's alone, to refuse.
 
     `options` is the converter of a body's `**options`, a typed dictionary. It checks those of a call and makes a list
     of numbers of them, None where none has a value. The schema has that list as `options`, the body by `carried`.
@@ -75,15 +63,14 @@ def operator(
     of gradients; each is named. Then it calls `body`, past the dispatcher where nothing listens and no gradient is
     recorded.
     """
-    if len(given) == 1 and not isinstance(given[0], Form):
-        return _public(given[0], (Form(given[0].__name__),))
 
     def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
+        made = forms or (Form(body.__name__),)
         if not operands:
-            return _public(body, given, options, parts, fill)
+            return _public(body, made, options, parts, fill)
         check = checked(*where, largest=largest, **operands)
         of_checked = None if parts is None else replace(parts, convert=check(body, parts.convert))
-        return _public(check(body), given, options, of_checked, fill)
+        return _public(check(body), made, options, of_checked, fill)
 
     return decorate
 
@@ -117,11 +104,17 @@ def _public(
     usual = _form_of(choices, {})
     needed = tuple(one for one, default in defaults.items() if default is inspect.Parameter.empty and one != "options")
     rest = frozenset(names) - frozenset(needed)
-    require_fit = _fitting(body)
+    signature = inspect.signature(body)
+
+    def require_fit(*args: Any, **kwargs: Any) -> None:
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError:
+            body(*args, **kwargs)  # Python's own words: the dispatcher has others
 
     def dispatched(form: Form, operands: dict[str, Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not (len(args) == len(needed) and rest.issuperset(kwargs)):
-            require_fit(args, kwargs)
+            require_fit(*args, **kwargs)
         all_results = True
         if kwargs:
             compiling = torch.compiler.is_compiling()
@@ -178,7 +171,7 @@ def _public(
                     form.require_no_gradient(one)
         if parts is not None:
             if not (len(args) == len(needed) and rest.issuperset(kwargs)):
-                require_fit(args, kwargs)
+                require_fit(*args, **kwargs)
             named = dict(zip(names, args, strict=False))
             named.update(kwargs)
             kwargs[parts.argument] = parts.convert(**named)
@@ -198,19 +191,6 @@ def _form_of(choices: list[tuple[Form, list[tuple[str, Any, Any]]]], keywords: M
         else:
             return form
     return None
-
-
-def _fitting(body: Callable[..., Any]) -> Callable[..., None]:
-    """What raises Python's own TypeError for a call that the signature does not fit: the dispatcher has other words."""
-    signature = inspect.signature(body)
-
-    def require_fit(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        try:
-            signature.bind(*args, **kwargs)
-        except TypeError:
-            body(*args, **kwargs)
-
-    return require_fit
 
 
 def _can_carry(value: Any, kinds: tuple[type, ...]) -> bool:

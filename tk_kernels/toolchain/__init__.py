@@ -4,69 +4,38 @@
 gives the library to Python; `manifest(name, target)` says what was built and from what.
 """
 
-from . import compilers
-from .building import Build, BuildOptions, build, build_all, export
-from .errors import (
-    CompileError,
-    CompilerMissingError,
-    KernelFolderError,
-    PrebuiltError,
-    QualityError,
-    RefusedError,
-    ToolchainError,
-)
-from .keys import source_hash
-from .loading import ensure_built, load, manifest, obstacle
-from .targets import (
-    CPU,
-    DEFAULT_OF_DEVICE,
-    LEAST_CAPABILITY,
-    SM_80,
-    SM_90A,
-    TARGETS,
-    Target,
-    find_target,
-    find_targets,
-    slowed_percent,
-    target_of_capability,
-    target_of_this_gpu,
-)
-from .units import Unit, find_unit, open_unit, open_units, unit_names
-
-__all__ = [
-    "CPU",
-    "DEFAULT_OF_DEVICE",
-    "LEAST_CAPABILITY",
-    "SM_80",
-    "SM_90A",
-    "TARGETS",
-    "Build",
-    "BuildOptions",
-    "CompileError",
-    "CompilerMissingError",
-    "KernelFolderError",
-    "PrebuiltError",
-    "QualityError",
-    "RefusedError",
-    "Target",
-    "ToolchainError",
-    "Unit",
-    "build",
-    "build_all",
-    "compilers",
-    "ensure_built",
-    "export",
-    "find_target",
-    "find_targets",
-    "find_unit",
-    "load",
-    "manifest",
-    "obstacle",
-    "open_unit",
-    "open_units",
-    "slowed_percent",
-    "source_hash",
-    "target_of_capability",
-    "target_of_this_gpu",
-    "unit_names",
-]
+from . import compilers as compilers
+from .building import Build as Build
+from .building import BuildOptions as BuildOptions
+from .building import build as build
+from .building import build_all as build_all
+from .building import export as export
+from .errors import CompileError as CompileError
+from .errors import CompilerMissingError as CompilerMissingError
+from .errors import KernelFolderError as KernelFolderError
+from .errors import PrebuiltError as PrebuiltError
+from .errors import QualityError as QualityError
+from .errors import RefusedError as RefusedError
+from .errors import ToolchainError as ToolchainError
+from .keys import source_hash as source_hash
+from .loading import ensure_built as ensure_built
+from .loading import load as load
+from .loading import manifest as manifest
+from .loading import obstacle as obstacle
+from .targets import CPU as CPU
+from .targets import DEFAULT_OF_DEVICE as DEFAULT_OF_DEVICE
+from .targets import LEAST_CAPABILITY as LEAST_CAPABILITY
+from .targets import SM_80 as SM_80
+from .targets import SM_90A as SM_90A
+from .targets import TARGETS as TARGETS
+from .targets import Target as Target
+from .targets import find_target as find_target
+from .targets import find_targets as find_targets
+from .targets import slowed_percent as slowed_percent
+from .targets import target_of_capability as target_of_capability
+from .targets import target_of_this_gpu as target_of_this_gpu
+from .units import Unit as Unit
+from .units import find_unit as find_unit
+from .units import open_unit as open_unit
+from .units import open_units as open_units
+from .units import unit_names as unit_names

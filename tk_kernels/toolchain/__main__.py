@@ -7,6 +7,7 @@ import json
 import signal
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from .building import Build, BuildOptions, build_all, export, silent
@@ -85,16 +86,16 @@ def chosen_pairs(kernels: list[Unit], targets: list[Target], named: bool) -> lis
     return pairs
 
 
-def machine_codes(pairs: list[tuple[Unit, Target]]) -> dict[str, dict[str, dict[str, str]]]:
+def machine_codes(builds: Iterable[Build]) -> dict[str, dict[str, dict[str, str]]]:
     """{kernel: {target: {compiler, binary_hash}}}: which machine code this tree's kernels have, and who made it.
 
     A unit without any, whose code is the host's, is left out.
     """
     codes: dict[str, dict[str, dict[str, str]]] = {}
-    for kernel, target in pairs:
-        facts = manifest(kernel.name, target.name)
-        if facts["machine_codes"]:
-            codes.setdefault(kernel.name, {})[target.name] = {key: facts[key] for key in ("compiler", "binary_hash")}
+    for one in sorted(builds, key=lambda one: (one.kernel, list(TARGETS).index(one.target))):
+        if one.manifest["machine_codes"]:
+            facts = {key: one.manifest[key] for key in ("compiler", "binary_hash")}
+            codes.setdefault(one.kernel, {})[one.target] = facts
     return codes
 
 
@@ -108,42 +109,6 @@ def describe(built: Build) -> str:
         figures.append(f"{facts['hgmma_count']} HGMMA, {facts['hmma_count']} HMMA")
     line = f"{built.kernel:<16} {built.target:<7} {'cached' if built.cached else 'built':<7} {', '.join(figures)}"
     return f"{line.rstrip()}  {built.library}"
-
-
-LAST = 3
-"""So few builds are named each time that one is waited for."""
-
-
-class Progress:
-    """What a reader sees of many builds: a line for each, which grows until that one ends, and in a log is two."""
-
-    def __init__(self, each_cached: bool) -> None:
-        self.started = time.monotonic()
-        self.cached = 0
-        self._each_cached = each_cached
-        self._named, self._waiting = False, False
-
-    def built(self, build: Build) -> None:
-        """A build has ended; the kept ones are only counted, unless they were asked for by name."""
-        self.cached += build.cached
-        if self._each_cached or not build.cached:
-            before = "" if not self._waiting else "; " if sys.stdout.isatty() else "\n"
-            print(f"{before}{describe(build)}", flush=True)
-            self._waiting = False
-
-    def still_at_work(self, pending: list[str]) -> None:
-        """Nothing has ended for some seconds. The first time all are named, then the last three."""
-        seconds = f"{time.monotonic() - self.started:.0f} s"
-        told = not self._waiting and (not self._named or len(pending) <= LAST)
-        before = f"building {', '.join(pending)}: " if told else ", " if self._waiting else ""
-        print(f"{before}{seconds}", end="", flush=True)
-        self._named, self._waiting = True, True
-
-    def end_line(self) -> None:
-        """The line that grows ends here, if there is one."""
-        if self._waiting:
-            print(flush=True)
-        self._waiting = False
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -170,21 +135,30 @@ def run(arguments: argparse.Namespace) -> int:
                 print(copy)
         return 0
     if arguments.command == "hashes":
-        print(json.dumps(machine_codes(pairs), indent=1))
+        builds: list[Build] = []
+        failed = build_all(pairs, BuildOptions(jobs=arguments.jobs), builds.append)
+        if failed:
+            raise failed[0]
+        print(json.dumps(machine_codes(builds), indent=1))
         return 0
     show = (lambda line: print(line, file=sys.stderr, flush=True)) if arguments.verbose else silent
-    progress = Progress(each_cached=bool(arguments.names))
-    try:
-        failures = build_all(
-            pairs, BuildOptions(jobs=arguments.jobs, show=show), progress.built, progress.still_at_work
-        )
-    finally:
-        progress.end_line()
+    started, kept = time.monotonic(), 0
+
+    def done(built: Build) -> None:
+        nonlocal kept
+        kept += built.cached
+        if arguments.names or not built.cached:  # those that were kept are counted, and told where they are named
+            print(describe(built), flush=True)
+
+    def waiting(pending: list[str]) -> None:
+        print(f"{time.monotonic() - started:.0f} s, building {', '.join(pending[:3])}", flush=True)
+
+    failures = build_all(pairs, BuildOptions(jobs=arguments.jobs, show=show), done, waiting)
     for failure in dict.fromkeys(map(str, failures)):  # a cache that cannot be written fails each of them alike
         print(f"error: {failure}", file=sys.stderr)
     total = len(pairs)
-    kept = f", {progress.cached} of them kept from before" if progress.cached else ""
-    print(f"{total - len(failures)} of {total} builds good{kept}, {time.monotonic() - progress.started:.1f} s")
+    before = f", {kept} of them kept from before" if kept else ""
+    print(f"{total - len(failures)} of {total} builds good{before}, {time.monotonic() - started:.1f} s")
     return 1 if failures else 0
 
 

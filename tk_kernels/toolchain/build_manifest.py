@@ -88,15 +88,14 @@ def _gpu_figures(report: PtxasReport, cubins: list[Path], target: Target) -> dic
 
 def _figures(entries: Sequence[EntryUsage], cubins: list[Path]) -> tuple[dict[str, Any], str | None]:
     """Maxima over kernels and counts over cubins; and why there are no counts, if so."""
-    counts = count_instructions(cubins)
+    counts, reason = count_instructions(cubins)
     figures = {
         "registers": max((entry.registers for entry in entries if entry.registers is not None), default=None),
         "spills": max((entry.spill_bytes for entry in entries), default=0),
         "shared_memory": max((entry.shared_bytes for entry in entries), default=0),
-        "hgmma_count": counts.hgmma,
-        "hmma_count": counts.hmma,
+        **counts,
     }
-    return figures, counts.reason
+    return figures, reason
 
 
 def _machine_of(cubin: Path, target: Target) -> str:

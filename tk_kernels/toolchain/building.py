@@ -29,7 +29,7 @@ from .units import INCLUDE_ROOT, PACKAGE_ROOT, Unit
 # failed assertions, and it deletes what it could not finish before anybody can look at the disk.
 LITTLE_SPACE_BYTES = 4 << 20
 
-SIGN_OF_LIFE_SECONDS = 8.0
+SIGN_OF_LIFE_SECONDS = 15.0
 """A wait of this long is told: a reader must not take a long build for a hang."""
 FIRST_SIGN_SECONDS = 2.0
 """So is the first wait of this long: loading this program has taken seconds already."""

@@ -95,13 +95,9 @@ def find_nvcc() -> Nvcc:
 @cache
 def find_nvdisasm() -> str | None:
     """Path of nvdisasm, or None: it is optional."""
-    for root in wheel_roots():
-        if (root / "bin" / "nvdisasm").is_file():
-            return str(root / "bin" / "nvdisasm")
-    home = os.environ.get("CUDA_HOME")
-    if home and (Path(home) / "bin" / "nvdisasm").is_file():
-        return str(Path(home) / "bin" / "nvdisasm")
-    return shutil.which("nvdisasm")
+    roots = [*map(str, wheel_roots()), os.environ.get("CUDA_HOME", "")]
+    folders = [f"{root}/bin" for root in roots if root] + [os.environ.get("PATH", os.defpath)]
+    return shutil.which("nvdisasm", path=os.pathsep.join(folders))
 
 
 def wheel_roots() -> tuple[Path, ...]:

@@ -12,11 +12,27 @@ from .building import Build, BuildOptions, build
 from .compilers import find_gxx, find_nvcc
 from .errors import RefusedError, ToolchainError
 from .machine_code import require_whole_library
-from .targets import find_target
-from .units import INCLUDE_ROOT, KERNELS_ROOT, find_unit
+from .targets import Target, find_target
+from .units import INCLUDE_ROOT, KERNELS_ROOT, Unit, find_unit
 
 _loaded: dict[tuple[str, str, Path], tuple[Any, Build]] = {}
 _lock = threading.Lock()
+
+
+def _found(name: str, target: str, root: Path) -> tuple[Unit, Target, Path | None]:
+    """The kernel, the target, and the prebuilt folder (TK_KERNELS_PREBUILT) of these very sources, if there is one.
+
+    Raises ToolchainError for a kernel that is not built for the target.
+    """
+    kernel, wanted = find_unit(name, root), find_target(target)
+    refusal = kernel.refusal(target)
+    if refusal:
+        raise RefusedError(refusal)
+    folder = store.prebuilt_root()
+    if folder is None:
+        return kernel, wanted, None
+    source = keys.source_hash(kernel, wanted, INCLUDE_ROOT)
+    return kernel, wanted, store.find_prebuilt(folder, name, target, source)
 
 
 def ensure_built(name: str, target: str, root: Path = KERNELS_ROOT) -> Build:
@@ -24,33 +40,20 @@ def ensure_built(name: str, target: str, root: Path = KERNELS_ROOT) -> Build:
 
     Raises ToolchainError, whose text says what to do.
     """
-    kernel, wanted = find_unit(name, root), find_target(target)
-    refusal = kernel.refusal(target)
-    if refusal:
-        raise RefusedError(refusal)
-    prebuilt = store.prebuilt_root()
-    if prebuilt is not None:
-        entry = store.find_prebuilt(prebuilt, name, target, keys.source_hash(kernel, wanted, INCLUDE_ROOT))
-        if entry is not None:
-            return Build(name, target, entry, store.read_manifest(entry), cached=True)
+    kernel, wanted, entry = _found(name, target, root)
+    if entry is not None:
+        return Build(name, target, entry, store.read_manifest(entry), cached=True)
     return build(kernel, wanted, BuildOptions(show=_Announcement(name, target)))
 
 
 def obstacle(name: str, target: str, root: Path = KERNELS_ROOT) -> str | None:
     """Why a kernel can be neither loaded nor built for a target, or None. Compiles nothing."""
     try:
-        kernel, wanted = find_unit(name, root), find_target(target)
-        refusal = kernel.refusal(target)
-        if refusal:
-            return refusal
-        prebuilt = store.prebuilt_root()
-        if prebuilt is not None:
-            source = keys.source_hash(kernel, wanted, INCLUDE_ROOT)
-            if store.find_prebuilt(prebuilt, name, target, source) is not None:
-                return None
-        find_gxx()
-        if wanted.cuda:
-            find_nvcc()
+        _, wanted, entry = _found(name, target, root)
+        if entry is None:
+            find_gxx()
+            if wanted.cuda:
+                find_nvcc()
     except ToolchainError as error:
         return str(error)
     return None

@@ -8,23 +8,12 @@ import shutil
 import struct
 import subprocess
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from .compilers import find_nvdisasm
 
 _SHT_NOBITS = 8
-_HGMMA = re.compile(r"\b[HQ]GMMA\.")  # Q: of 8-bit types
-_HMMA = re.compile(r"\bHMMA\.")
-
-
-@dataclass(frozen=True)
-class InstructionCounts:
-    """Static counts over all kernels of a folder; None with the `reason` when they cannot be had."""
-
-    hgmma: int | None
-    hmma: int | None
-    reason: str | None
+_INSTRUCTIONS = {"hgmma_count": re.compile(r"\b[HQ]GMMA\."), "hmma_count": re.compile(r"\bHMMA\.")}  # Q: 8-bit types
 
 
 def code_hash(files: Iterable[Path]) -> str:
@@ -67,19 +56,19 @@ def _section_table(image: bytes) -> tuple[int, int, int, int]:
     return table, entry_size, count, names_index
 
 
-def count_instructions(cubins: Iterable[Path]) -> InstructionCounts:
-    """HGMMA (wgmma) and HMMA (mma.sync) instructions, counted in nvdisasm's listing."""
+def count_instructions(cubins: Iterable[Path]) -> tuple[dict[str, int | None], str | None]:
+    """`hgmma_count` (wgmma) and `hmma_count` (mma.sync) in nvdisasm's listing, or None and the reason."""
     disassembler = find_nvdisasm()
+    counts: dict[str, int | None] = dict.fromkeys(_INSTRUCTIONS)
     if disassembler is None:
-        return InstructionCounts(None, None, "nvdisasm is not installed: pip install nvidia-cuda-nvdisasm")
-    hgmma = hmma = 0
+        return counts, "nvdisasm is not installed: pip install nvidia-cuda-nvdisasm"
+    listings = []
     for cubin in cubins:
         listing = subprocess.run([disassembler, "-c", str(cubin)], capture_output=True, text=True, check=False)
         if listing.returncode != 0:
-            return InstructionCounts(None, None, f"nvdisasm failed: {listing.stderr.strip()[:200]}")
-        hgmma += len(_HGMMA.findall(listing.stdout))
-        hmma += len(_HMMA.findall(listing.stdout))
-    return InstructionCounts(hgmma, hmma, None)
+            return counts, f"nvdisasm failed: {listing.stderr.strip()[:200]}"
+        listings.append(listing.stdout)
+    return {name: sum(len(one.findall(text)) for text in listings) for name, one in _INSTRUCTIONS.items()}, None
 
 
 def demangle(names: Iterable[str]) -> dict[str, str]:

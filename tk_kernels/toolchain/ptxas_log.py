@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from .units import Allowance
 
@@ -31,14 +31,9 @@ class EntryUsage:
     machine: str
     registers: int | None = None
     stack_bytes: int = 0
-    spill_store_bytes: int = 0
-    spill_load_bytes: int = 0
+    spill_bytes: int = 0
+    """Stores and loads together."""
     shared_bytes: int = 0
-
-    @property
-    def spill_bytes(self) -> int:
-        """Bytes spilled, stores and loads together."""
-        return self.spill_store_bytes + self.spill_load_bytes
 
 
 @dataclass(frozen=True)
@@ -58,57 +53,36 @@ class PtxasReport:
     findings: tuple[Finding, ...]
 
 
-@dataclass
-class _Reading:
-    """State while walking the log: figures by function and machine, and what is in focus."""
-
-    figures: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
-    entries: list[tuple[str, str]] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-    entry: str = ""
-    function: str = ""
-    machine: str = ""
-
-
 def read_ptxas_log(log: str) -> PtxasReport:
     """Parse the standard error of `nvcc -Xptxas=-v`."""
-    reading = _Reading()
+    entries: list[EntryUsage] = []
+    spills: list[Finding] = []
+    notes: list[Finding] = []
+    entry = function = machine = ""
     for line in log.splitlines():
-        _read_line(line, reading)
-    entries = tuple(EntryUsage(*entry, **reading.figures.get(entry, {})) for entry in reading.entries)  # type: ignore[arg-type]
-    spills = tuple(
-        Finding("spill", name, f"{figures['spill_store_bytes']} bytes spill stores, "
-                               f"{figures['spill_load_bytes']} bytes spill loads ({machine})")
-        for (name, machine), figures in reading.figures.items()
-        if figures.get("spill_store_bytes", 0) + figures.get("spill_load_bytes", 0) > 0
-    )  # fmt: skip
-    return PtxasReport(entries, spills + tuple(reading.findings))
-
-
-def _read_line(line: str, reading: _Reading) -> None:
-    """Take in one line of the log."""
-    if match := _NOTE.search(line):
-        kind = note_kind(int(match["code"]), match["text"])
-        if kind:
-            named = _NAMED_IN_NOTE.search(match["text"])
-            function = named["name"] if named else reading.entry
-            reading.findings.append(Finding(kind, function, f"(C{match['code']}) {match['text'].strip()}"))
-    elif match := _ENTRY.search(line):
-        reading.entry = reading.function = match["name"]
-        reading.machine = match["machine"]
-        reading.entries.append((match["name"], match["machine"]))
-    elif match := _FUNCTION.search(line):
-        reading.function = match["name"]
-    elif match := _SPILL.search(line):
-        figures = reading.figures.setdefault((reading.function, reading.machine), {})
-        figures["stack_bytes"] = int(match["stack"])
-        figures["spill_store_bytes"] = int(match["stores"])
-        figures["spill_load_bytes"] = int(match["loads"])
-    elif match := _REGISTERS.search(line):
-        figures = reading.figures.setdefault((reading.entry, reading.machine), {})
-        figures["registers"] = int(match["registers"])
-        if shared := _SHARED.search(line):
-            figures["shared_bytes"] = int(shared["shared"])
+        if match := _NOTE.search(line):
+            if kind := note_kind(int(match["code"]), match["text"]):
+                named = _NAMED_IN_NOTE.search(match["text"])
+                text = f"(C{match['code']}) {match['text'].strip()}"
+                notes.append(Finding(kind, named["name"] if named else entry, text))
+        elif match := _ENTRY.search(line):
+            entry = function = match["name"]
+            machine = match["machine"]
+            entries.append(EntryUsage(entry, machine))
+        elif match := _FUNCTION.search(line):
+            function = match["name"]
+        elif match := _SPILL.search(line):
+            stack, stores, loads = map(int, match.groups())
+            if entries and function == entry:
+                entries[-1] = replace(entries[-1], stack_bytes=stack, spill_bytes=stores + loads)
+            if stores + loads:
+                text = f"{stores} bytes spill stores, {loads} bytes spill loads ({machine})"
+                spills.append(Finding("spill", function, text))
+        elif entries and (match := _REGISTERS.search(line)):
+            shared = _SHARED.search(line)
+            shared_bytes = int(shared["shared"]) if shared else 0
+            entries[-1] = replace(entries[-1], registers=int(match["registers"]), shared_bytes=shared_bytes)
+    return PtxasReport(tuple(entries), (*spills, *notes))
 
 
 def note_kind(code: int, text: str) -> str | None:

@@ -110,14 +110,10 @@ def building(root: Path, name: str) -> Iterator[Path]:
     The lock dies with its process, and so may leave a folder behind: the next builder removes it.
     Raises ToolchainError when the cache cannot be written.
     """
-    try:
+    with writing(root, "set TK_KERNELS_CACHE to a folder that can"):
         root.mkdir(parents=True, exist_ok=True)
         lock = (root / f".{name}.lock").open("w")
         fcntl.flock(lock, fcntl.LOCK_EX)  # some network file systems have no locks
-    except OSError as error:
-        raise ToolchainError(
-            f"{root}: cannot be written ({error.strerror}); set TK_KERNELS_CACHE to a folder that can"
-        ) from None
     with lock:
         for leftover in root.glob(f".{name}.tmp-*"):
             shutil.rmtree(leftover, ignore_errors=True)

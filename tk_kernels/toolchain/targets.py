@@ -116,9 +116,7 @@ def find_targets(names: list[str]) -> list[Target]:
 
     Raises ToolchainError as `find_target` does.
     """
-    listed: list[str] = []
-    for name in names or (GPU, CPU.name):
-        listed.append(target_of_this_gpu().name if name == GPU else name)
+    listed = [target_of_this_gpu().name if name == GPU else name for name in names or (GPU, CPU.name)]
     return [find_target(name) for name in dict.fromkeys(listed)]
 
 

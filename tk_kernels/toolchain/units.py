@@ -160,42 +160,34 @@ def _declarations(path: Path) -> dict[str, Any]:
 
 def _unit(path: Path, name: str, table: Mapping[str, Any]) -> Unit:
     """A unit as its table says, checked."""
-    where = path / DECLARATIONS
     unknown = sorted(set(table) - {"sources", "binding", "refuse", "allow"})
     if unknown:
         raise KernelFolderError(
-            f"{where}: {name} has the key {unknown[0]!r}; there are sources, binding, refuse, allow"
+            f"{path / DECLARATIONS}: {name} has the key {unknown[0]!r}; there are sources, binding, refuse, allow"
         )
     given, refused, allowed = table.get("sources"), table.get("refuse", {}), table.get("allow", [])
-    if not (given is None or (isinstance(given, list) and all(isinstance(one, str) for one in given))):
-        raise KernelFolderError(f"{where}: sources of {name} is {given!r}, must be a list of file names")
-    if not (isinstance(refused, dict) and all(isinstance(one, str) and one.strip() for one in refused.values())):
-        raise KernelFolderError(f"{where}: refuse of {name} is {refused!r}, must give each target a reason")
-    if not (isinstance(allowed, list) and all(isinstance(one, dict) for one in allowed)):
-        raise KernelFolderError(f"{where}: allow of {name} must be a list of tables, written [[{name}.allow]]")
+    if not (isinstance(given, list | None) and isinstance(refused, dict) and isinstance(allowed, list)):
+        raise KernelFolderError(f"{path / DECLARATIONS}: {name} needs a list of sources, tables of refuse and allow")
+    if not all(map(str.strip, refused.values())):
+        raise KernelFolderError(f"{path / DECLARATIONS}: refuse of {name} must give each target a reason")
     sources = tuple(sorted(path.glob("*.cu") if given is None else (path / one for one in given)))
     missing = [one.name for one in sources if not one.is_file()]
     if not sources or missing:
         raise KernelFolderError(f"{path}: holds no {missing[0] if missing else '.cu file'}, which {name} needs")
-    binding = path / str(table.get("binding", "binding.cc"))
+    binding = path / table.get("binding", "binding.cc")
     if not binding.is_file():
         raise KernelFolderError(f"{path}: holds no {binding.name}; it exports the functions of {name} to Python")
-    return Unit(name, path, sources, binding, tuple(_allowance(where, one) for one in allowed), refused)
+    allowances = tuple(_allowance(path / DECLARATIONS, one) for one in allowed)
+    return Unit(name, path, sources, binding, allowances, refused)
 
 
-def _allowance(path: Path, entry: dict[str, object]) -> Allowance:
-    """One checked [[allow]] table."""
-    wanted = {"finding", "function", "reason"}
-    if set(entry) != wanted or not all(isinstance(value, str) and value.strip() for value in entry.values()):
+def _allowance(path: Path, entry: dict[str, str]) -> Allowance:
+    """One [[allow]] table, which has a reason."""
+    if set(entry) != {"finding", "function", "reason"} or not all(map(str.strip, entry.values())):
         raise KernelFolderError(f"{path}: allow got {entry}, needs exactly the texts finding, function and reason")
-    finding, function, reason = (str(entry[key]) for key in ("finding", "function", "reason"))
-    if finding not in FINDINGS:
-        raise KernelFolderError(f"{path}: finding is {finding!r}, must be one of {', '.join(FINDINGS)}")
-    try:
-        re.compile(function)
-    except re.error as error:
-        raise KernelFolderError(f"{path}: function {function!r} is no regular expression ({error})") from None
-    return Allowance(finding, function, reason)
+    if entry["finding"] not in FINDINGS:
+        raise KernelFolderError(f"{path}: finding is {entry['finding']!r}, must be one of {', '.join(FINDINGS)}")
+    return Allowance(**entry)
 
 
 _QUOTED_INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)

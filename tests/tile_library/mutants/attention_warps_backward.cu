@@ -20,9 +20,9 @@ tensor keys(std::vector<bf16>& values) { return {values.data(), rows_kv * D, row
 
 static void run() {
     const problem p{1, H, 1, rows, rows_kv, D, true, 0.1f};
-    std::vector<float> scratch(scratch_by_warps(p, repeats), NAN);
-    backward_by_warps(p,
-                      {queries(q), keys(k), keys(v), queries(out), lse.data(), queries(dout), queries(dq), keys(dk),
-                       keys(dv), scratch.data(), repeats},
-                      nullptr);
+    std::vector<float> scratch(backward_scratch(p, repeats), NAN);
+    backward(p,
+             {queries(q), keys(k), keys(v), queries(out), lse.data(), queries(dout), queries(dq), keys(dk), keys(dv),
+              scratch.data(), repeats},
+             nullptr);
 }

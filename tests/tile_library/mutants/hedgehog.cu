@@ -4,5 +4,3 @@
 
 #include "driver.h"
 #include "hedgehog.h"
-
-static void run() { run_hedgehog(tk::hedgehog::forward); }

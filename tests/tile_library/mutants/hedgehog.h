@@ -1,4 +1,4 @@
-// Operands of both of Hedgehog's forward kernels.
+// The run of both of Hedgehog's kernels: `forward` is that of the source which a driver includes first.
 #pragma once
 
 using namespace kittens;
@@ -11,12 +11,12 @@ mutants::result<float> k_state(H * 2 * F), kv_state(H * 2 * F * D);
 mutants::scratch<float> between(H * segments * 2 * F * (D + 1));
 mutants::given<float> alphas(H, std::fabs), betas(H, std::fabs);
 
-template <typename Forward> void run_hedgehog(Forward& forward) {
+static void run() {
     cpu::forced_options->multiprocessors = 2;
     const auto heads = [](std::vector<bf16>& values) {
         return tk::hedgehog::tensor{values.data(), H * N * D, N * D, D};
     };
-    forward({1, H, N}, heads(q), heads(k), heads(v), heads(out),
-            {q_map.data(), k_map.data(), alphas.data(), betas.data()}, {k_state.data(), kv_state.data()}, segments,
-            between.data(), nullptr);
+    tk::hedgehog::forward({1, H, N}, heads(q), heads(k), heads(v), heads(out),
+                          {q_map.data(), k_map.data(), alphas.data(), betas.data()},
+                          {k_state.data(), kv_state.data()}, segments, between.data(), nullptr);
 }

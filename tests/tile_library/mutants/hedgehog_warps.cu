@@ -3,5 +3,3 @@
 
 #include "driver.h"
 #include "hedgehog.h"
-
-static void run() { run_hedgehog(tk::hedgehog::forward_by_warps); }

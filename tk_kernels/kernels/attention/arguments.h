@@ -29,25 +29,20 @@ std::int64_t launch_forward(const TensorView& q, const TensorView& k, const Tens
     return 0;
 }
 
-// What a backward pass reads, and where it writes.
-struct backward_tensors {
-    TensorView q, k, v, out, dout, lse, dq, dk, dv;
-};
-
-// Launches a backward pass. Returns 0, or which operands need a copy, having launched
+// Writes dq, dk and dv, by the unit's backward pass. Returns 0, or which operands need a copy, having launched
 // nothing: 1 for q, 2 for k, 4 for v, 8 for out, 16 for dout.
-inline std::int64_t launch_backward(std::int64_t (&scratch_of)(const problem&, bool),
-                                    void (&run)(const problem&, const gradients&, void*), const backward_tensors& t,
-                                    bool causal, double scale, bool deterministic) {
-    const std::int64_t copies = copies_of({t.q, t.k, t.v, t.out, t.dout});
+inline std::int64_t attention_backward(TensorView q, TensorView k, TensorView v, TensorView out, TensorView dout,
+                                       TensorView lse, TensorView dq, TensorView dk, TensorView dv, bool causal,
+                                       double scale, bool deterministic) {
+    const std::int64_t copies = copies_of({q, k, v, out, dout});
     if (copies != 0) return copies;
     launching([&] {
-        const problem p = as_problem(t.q, t.k, t.v, causal, scale);
-        const Tensor memory = scratch(scratch_of(p, deterministic), t.q);
-        run(p,
-            {as_tensor(t.q), as_tensor(t.k), as_tensor(t.v), as_tensor(t.out), numbers(t.lse), as_tensor(t.dout),
-             as_tensor(t.dq), as_tensor(t.dk), as_tensor(t.dv), data_of(memory), deterministic},
-            stream_of(t.q));
+        const problem p = as_problem(q, k, v, causal, scale);
+        const Tensor memory = scratch(backward_scratch(p, deterministic), q);
+        backward(p,
+                 {as_tensor(q), as_tensor(k), as_tensor(v), as_tensor(out), numbers(lse), as_tensor(dout),
+                  as_tensor(dq), as_tensor(dk), as_tensor(dv), data_of(memory), deterministic},
+                 stream_of(q));
     });
     return 0;
 }

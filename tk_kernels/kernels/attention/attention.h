@@ -32,6 +32,10 @@ struct options {
 void forward(const problem&, const tensor& q, const tensor& k, const tensor& v, const tensor& out, float* lse,
              const options&, int* counter, void* stream);
 
+// The same of the unit attention_warps, without options.
+void forward_by_warps(const problem&, const tensor& q, const tensor& k, const tensor& v, const tensor& out, float* lse,
+                      void* stream);
+
 // fp32 elements of scratch that `backward` needs, for its `scratch`.
 std::int64_t backward_scratch(const problem&, bool deterministic);
 

@@ -1,14 +1,10 @@
 // Exports attention, forward and backward, to Python: launches on the caller's stream.
-#include <cstdint>
-
 #include "arguments.h"
 #include "choice.h"
-#include "tk/binding.h"
 
 namespace {
 
 using namespace tk::attention;
-using namespace tk::binding;
 
 // Writes out and lse. Returns as launch_forward does.
 std::int64_t attention_forward(TensorView q, TensorView k, TensorView v, TensorView out, TensorView lse, bool causal,
@@ -19,14 +15,6 @@ std::int64_t attention_forward(TensorView q, TensorView k, TensorView v, TensorV
                                {narrow(order), narrow(synchronous), narrow(blocks_per_sm)},
                                static_cast<int*>(counter.data_ptr()), stream_of(q));
     });
-}
-
-// Writes dq, dk and dv. Returns as launch_backward does.
-std::int64_t attention_backward(TensorView q, TensorView k, TensorView v, TensorView out, TensorView dout,
-                                TensorView lse, TensorView dq, TensorView dk, TensorView dv, bool causal, double scale,
-                                bool deterministic) {
-    return launch_backward(backward_scratch, backward, {q, k, v, out, dout, lse, dq, dk, dv}, causal, scale,
-                           deterministic);
 }
 
 // What choice.h predicts, in us.

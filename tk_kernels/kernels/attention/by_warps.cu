@@ -1,8 +1,6 @@
 // Which tiles a problem gets.
 #include "by_warps.cuh"
 
-#include "by_warps.h"
-
 namespace tk::attention {
 namespace {
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "backward_call.cuh"
-#include "by_warps_backward.h"
 
 namespace tk::attention {
 namespace {
@@ -36,8 +35,8 @@ template <int Dim> struct call : backward_call<Dim> {
 
 }  // namespace
 
-int64_t scratch_by_warps(const problem& p, bool deterministic) { return scratch_elements(p, deterministic); }
+int64_t backward_scratch(const problem& p, bool deterministic) { return scratch_elements(p, deterministic); }
 
-void backward_by_warps(const problem& p, const gradients& x, void* stream) { run_backward<call>(p, x, stream); }
+void backward(const problem& p, const gradients& x, void* stream) { run_backward<call>(p, x, stream); }
 
 }  // namespace tk::attention

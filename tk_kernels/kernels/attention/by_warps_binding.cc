@@ -1,6 +1,5 @@
 // Exports attention's forward pass by warps to Python: launches on the caller's stream.
 #include "arguments.h"
-#include "by_warps.h"
 
 namespace {
 

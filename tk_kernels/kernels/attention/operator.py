@@ -164,10 +164,8 @@ def _run_backward(
         scale = q.shape[3] ** -0.5
     operands = {"q": q, "k": k, "v": v, "out": out, "dout": dout}
     rest = (lse.contiguous(), dq, dk, dv, causal, scale, deterministic)
-    if has_copy_engine(q.device):
-        launch("attention", "attention_backward", operands, rest)
-    else:
-        launch("attention_warps_backward", "attention_warps_backward", operands, rest)
+    unit = "attention" if has_copy_engine(q.device) else "attention_warps_backward"
+    launch(unit, "attention_backward", operands, rest)
     return dq, dk, dv
 
 

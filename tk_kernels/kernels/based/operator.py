@@ -8,7 +8,6 @@ from torch import Tensor
 from ...ops.library import has_elements
 from ...ops.operands import launch, like
 from ...ops.operator import operator
-from ...ops.operator_form import Form
 from ...ops.options import integer
 
 __all__ = ["based"]
@@ -23,7 +22,7 @@ _LINEAR, _CONSTANT = 128, 144
 State = tuple[Tensor, ...]
 
 
-@operator(Form("based"), q="B H N 16 bf16 dense", k="B H N 16 bf16 dense", v="B H N 64 bf16 dense")
+@operator(q="B H N 16 bf16 dense", k="B H N 16 bf16 dense", v="B H N 64 bf16 dense")
 def based(
     q: Tensor,
     k: Tensor,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from torch import Tensor
 
 from ...ops.operator import operator
-from ...ops.operator_form import Form
 from .call import launch_planned, planned
 from .plan import DecodePlan
 
@@ -15,7 +14,6 @@ LATENT, WIDTH = 512, 576
 
 
 @operator(
-    Form("mla_decode"),
     parts=planned("mla"),
     q="B R H 576 bf16",
     kv_cache="pages page 576 bf16 dense",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from torch import Tensor
 
 from ...ops.operator import operator
-from ...ops.operator_form import Form
 from .call import launch_planned, planned
 from .plan import DecodePlan
 
@@ -13,7 +12,6 @@ __all__ = ["paged_attention_decode"]
 
 
 @operator(
-    Form("paged_attention_decode"),
     parts=planned("gqa"),
     q="B R H D bf16",
     k_cache="pages page Hkv D bf16 dense",

@@ -11,7 +11,6 @@ from torch import Tensor
 from ...ops.library import has_elements
 from ...ops.operands import launch, rows_of
 from ...ops.operator import operator
-from ...ops.operator_form import Form
 from ...ops.options import integer
 
 __all__ = ["dropout_add_layernorm"]
@@ -32,7 +31,6 @@ def _with_seed(keywords: dict[str, Any]) -> None:
 
 
 @operator(
-    Form("dropout_add_layernorm"),
     fill=_with_seed,
     x="... D bf16",
     residual="... D bf16",

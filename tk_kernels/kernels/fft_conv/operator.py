@@ -12,7 +12,6 @@ from ...ops.contract import checked
 from ...ops.library import has_elements
 from ...ops.operands import launch
 from ...ops.operator import operator
-from ...ops.operator_form import Form
 from ...ops.options import flag
 
 __all__ = ["fft_conv", "fft_conv_filter"]
@@ -30,7 +29,6 @@ _CAUSAL_SHIFT = 0.25  # of the frequencies: what is carried around the end is th
 
 
 @operator(
-    Form("fft_conv"),
     u="B C N bf16",
     k_f="C 2 R 64 bf16",
     where=(

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from ...ops.library import has_elements
 from ...ops.operator import carried, operator
-from ...ops.operator_form import Form
 from .launch import launch_gemm
 from .options import LARGEST_SIZE, PRODUCT_OPTIONS, ProductOptions, encode_given
 
@@ -21,7 +20,6 @@ OUT_DTYPES = (torch.bfloat16, E4M3)
 
 
 @operator(
-    Form("gemm_fp8"),
     options=functools.partial(encode_given, known=PRODUCT_OPTIONS),
     a="M K e4m3",
     b="K N e4m3 columns",

@@ -8,7 +8,6 @@ from torch import Tensor
 from ...ops.library import has_copy_engine, has_elements
 from ...ops.operands import launch, like
 from ...ops.operator import operator
-from ...ops.operator_form import Form
 from ...ops.options import integer
 
 __all__ = ["hedgehog"]
@@ -19,7 +18,6 @@ MOST_SEGMENTS = 64
 
 
 @operator(
-    Form("hedgehog"),
     q="B H N 128 bf16 dense",
     k="B H N 128 bf16 dense",
     v="B H N 128 bf16 dense",
@@ -78,7 +76,7 @@ def hedgehog(
     out, k_state, kv_state = _outputs(q, return_state)
     if has_elements(q):
         kernel = "hedgehog" if has_copy_engine(q.device) else "hedgehog_warps"
-        launch(kernel, kernel, operands, (out, k_state, kv_state, count))
+        launch(kernel, "hedgehog", operands, (out, k_state, kv_state, count))
     return (out, (k_state, kv_state)) if return_state else out
 
 

@@ -8,7 +8,6 @@ from torch import Tensor
 from ...ops.library import has_elements
 from ...ops.operands import launch, like
 from ...ops.operator import operator
-from ...ops.operator_form import Form
 from ...ops.options import integer
 from .operator import MOST_SEGMENTS, dense, require_not_growing
 
@@ -18,7 +17,6 @@ HEAD_DIM = 64
 
 
 @operator(
-    Form("mamba2"),
     x="batch N H 64 bf16 dense",
     dt="batch N H fp32|bf16",
     A="H fp32|bf16|fp16",

@@ -8,7 +8,6 @@ from torch import Tensor
 from ...ops.library import has_elements
 from ...ops.operands import launch, like
 from ...ops.operator import operator
-from ...ops.operator_form import Form
 from ...ops.options import integer, require_scale
 
 __all__ = ["linear_attention"]
@@ -17,7 +16,6 @@ MOST_SEGMENTS = 4096
 
 
 @operator(
-    Form("linear_attention"),
     q="B G N Dk bf16 dense",
     k="B G N Dk bf16 dense",
     v="B H N Dv bf16 dense",
