@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from hydra.utils import get_object
@@ -33,55 +33,55 @@ class LoadError(Exception):
     """A `_target_` that cannot be imported or is no implementation."""
 
 
-class Implementation(Protocol):
-    """What the harness asks of an implementation."""
+class Implementation:
+    """What the harness asks of an implementation, with what holds where it leaves a part out; `prepare` it must have."""
 
     def available(self) -> str | None:
         """None, or why it cannot run here, with the command that installs it."""
-        ...
+        return None
 
     def version(self) -> str:
         """Itself and its library, with versions."""
-        ...
+        return type(self).__name__
 
     def supports(self, problem: Any, device: str) -> str | None:
         """None, or why it does not take this problem on `cuda` or `cpu`."""
-        ...
+        return None
 
     def kernel_names(self, problem: Any) -> Sequence[str]:
         """Regular expressions, each of which must match a CUDA kernel that one call runs."""
-        ...
+        return ()
 
     def foreign_kernel_names(self) -> Sequence[str]:
         """Regular expressions of which none may match."""
-        ...
+        return ()
 
     def build_manifest(self) -> Mapping[str, Any] | None:
         """How its kernel was built, where it has one of its own."""
-        ...
+        return None
 
     def loaded_kernels(self, device: str, direction: str) -> Sequence[str]:
         """Names of the kernels that calls load, which can be built beforehand."""
-        ...
+        return ()
 
     def tolerance(self, problem: Any) -> OwnBound | None:
         """The relative L2 error that a baseline has by design, where that is more than the workload allows."""
-        ...
+        return None
 
     def prepare(self, problem: Any, inputs: dict[str, torch.Tensor]) -> Call:
         """The call to be timed on these inputs. It works on the current stream and allocates its own outputs."""
-        ...
+        raise NotImplementedError
 
     def planning(self, problem: Any, inputs: dict[str, torch.Tensor]) -> Callable[[], object] | None:
         """What makes the plan that `prepare` makes and calls then share; None where they need none."""
-        ...
+        return None
 
     def trace(self, problem: Any, inputs: dict[str, torch.Tensor]) -> tuple[Mapping[str, Any], Outputs] | None:
         """A Chrome trace of what the call's blocks did when, and the call's output; None if it records nothing."""
-        ...
+        return None
 
 
-class FunctionImplementation:
+class FunctionImplementation(Implementation):
     """A plain function as an implementation."""
 
     def __init__(self, function: Callable[..., Outputs], **options: Any) -> None:
@@ -89,85 +89,24 @@ class FunctionImplementation:
         self._options = options
         _check_keywords(function, options)
 
-    def available(self) -> str | None:
-        return None
-
     def version(self) -> str:
         package = (self._function.__module__ or "").partition(".")[0]
         return f"{getattr(self._function, '__qualname__', self._function)} of {package or 'unknown package'}"
-
-    def supports(self, problem: Any, device: str) -> str | None:
-        return None
-
-    def kernel_names(self, problem: Any) -> Sequence[str]:
-        return ()
-
-    def foreign_kernel_names(self) -> Sequence[str]:
-        return ()
-
-    def build_manifest(self) -> Mapping[str, Any] | None:
-        return None
-
-    def loaded_kernels(self, device: str, direction: str) -> Sequence[str]:
-        return ()
-
-    def tolerance(self, problem: Any) -> OwnBound | None:
-        return None
 
     def prepare(self, problem: Any, inputs: dict[str, torch.Tensor]) -> Call:
         arguments = {**inputs, **problem.options, **self._options}
         return lambda: self._function(**arguments)
 
-    def planning(self, problem: Any, inputs: dict[str, torch.Tensor]) -> None:
-        return None
 
-    def trace(self, problem: Any, inputs: dict[str, torch.Tensor]) -> None:
-        return None
-
-
-class _Completed:
-    """A class-based implementation, the optional parts of which may be absent."""
+class _Completed(Implementation):
+    """An object of a class that need not know this one: its own methods, and the defaults of those that it lacks."""
 
     def __init__(self, inner: Any) -> None:
-        self._inner = inner
-
-    def available(self) -> str | None:
-        return self._ask("available", None)
-
-    def version(self) -> str:
-        return str(self._ask("version", type(self._inner).__name__))
-
-    def supports(self, problem: Any, device: str) -> str | None:
-        return self._ask("supports", None, problem, device)
-
-    def kernel_names(self, problem: Any) -> Sequence[str]:
-        return tuple(self._ask("kernel_names", (), problem))
-
-    def foreign_kernel_names(self) -> Sequence[str]:
-        return tuple(self._ask("foreign_kernel_names", ()))
-
-    def build_manifest(self) -> Mapping[str, Any] | None:
-        return self._ask("build_manifest", None)
-
-    def loaded_kernels(self, device: str, direction: str) -> Sequence[str]:
-        return tuple(self._ask("loaded_kernels", (), device, direction))
-
-    def tolerance(self, problem: Any) -> OwnBound | None:
-        own = self._ask("tolerance", None, problem)
-        return None if own is None else OwnBound(float(own[0]), str(own[1]))
-
-    def prepare(self, problem: Any, inputs: dict[str, torch.Tensor]) -> Call:
-        return self._inner.prepare(problem, inputs)
-
-    def planning(self, problem: Any, inputs: dict[str, torch.Tensor]) -> Callable[[], object] | None:
-        return self._ask("planning", None, problem, inputs)
-
-    def trace(self, problem: Any, inputs: dict[str, torch.Tensor]) -> tuple[Mapping[str, Any], Outputs] | None:
-        return self._ask("trace", None, problem, inputs)
-
-    def _ask(self, method: str, default: Any, *arguments: Any) -> Any:
-        function = getattr(self._inner, method, None)
-        return default if function is None else function(*arguments)
+        parts = [name for name in vars(Implementation) if not name.startswith("_")]
+        own = {name: getattr(inner, name) for name in parts if getattr(inner, name, None) is not None}
+        if ask := own.get("tolerance"):
+            own["tolerance"] = lambda problem: None if (bound := ask(problem)) is None else OwnBound(*bound)
+        vars(self).update({"version": lambda: type(inner).__name__} | own)
 
 
 def load(contestant: Candidate) -> Implementation:
@@ -181,12 +120,10 @@ def load(contestant: Candidate) -> Implementation:
         raise LoadError(f"implementation {name}: {path} cannot be loaded: {one_line(cause)}") from error
     keywords = {key: value for key, value in contestant.target.items() if key != "_target_"}
     keywords.update(contestant.options)
-    if not inspect.isclass(target):
-        if not callable(target):
-            kind = type(target).__name__
-            raise LoadError(f"implementation {name}: {path} is a {kind}, needs a class with prepare() or a function")
-        return FunctionImplementation(target, **_checked(name, target, keywords))
-    if not callable(getattr(target, "prepare", None)):
+    if not callable(target):
+        kind = type(target).__name__
+        raise LoadError(f"implementation {name}: {path} is a {kind}, needs a class with prepare() or a function")
+    if inspect.isclass(target) and not callable(getattr(target, "prepare", None)):
         raise LoadError(f"implementation {name}: class {path} has no method prepare(problem, inputs)")
     if hasattr(target, "tolerance") and (name == "tk" or not path.startswith(MAY_WIDEN)):
         raise LoadError(
@@ -194,17 +131,11 @@ def load(contestant: Candidate) -> Implementation:
             f"({', '.join(f'{start}*' for start in MAY_WIDEN)}): it is held to the workload's"
         )
     try:
-        return _Completed(target(**keywords))
+        if inspect.isclass(target):
+            return _Completed(target(**keywords))
+        return FunctionImplementation(target, **keywords)
     except (TypeError, ValueError) as error:
         raise OptionError(f"implementation {contestant}: {one_line(error)}") from error
-
-
-def _checked(name: str, function: Callable[..., Any], keywords: Mapping[str, Any]) -> Mapping[str, Any]:
-    try:
-        _check_keywords(function, keywords)
-    except TypeError as error:
-        raise OptionError(f"implementation {name}: {error}") from None
-    return keywords
 
 
 def _check_keywords(function: Callable[..., Any], keywords: Mapping[str, Any]) -> None:
