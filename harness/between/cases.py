@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
 from harness.between import change
 from harness.between.change import Change, Level
+from harness.between.table import Table
 from harness.records import stats
+from harness.records.naming import Contestant
 from harness.records.rows import Status, Verdict
 from harness.runs import Run
+
+Told = Mapping[Run, Mapping[str, Any]]
+"""The row of each run that has a case."""
 
 
 @dataclass(frozen=True)
@@ -77,50 +83,41 @@ class Row:
         return self.subject and self.verdict is Verdict.SLOWER and self.again is Verdict.SLOWER
 
 
-@dataclass(frozen=True)
-class _Table:
-    """A run with its rows by case id."""
-
-    run: Run
-    rows: Mapping[str, Mapping[str, Any]]
-
-    @classmethod
-    def of(cls, run: Run) -> Self:
-        return cls(run, {str(row["case_id"]): row for row in run.measurements.to_dict("records")})
-
-
 def compare_cases(new: Run, earlier: Sequence[Run], subjects: Sequence[str], again: Sequence[Run] = ()) -> list[Row]:
     """Every case of the new run, then those that the newest earlier run had and this one has not.
 
     earlier: in time order, at least one.  again: further measurements of the same code; only for cases that are slower.
     """
-    now, before, after = _Table.of(new), [_Table.of(run) for run in earlier], [_Table.of(run) for run in again]
-    rows = [_judge(case, now, before, subjects) for case in now.rows]
-    rows = [_repeated(row, after, before, subjects) if row.suspected else row for row in rows]
-    missing = [row for case, row in before[-1].rows.items() if case not in now.rows]
-    asked = _shrunk(now, before[-1])
-    return rows + [
-        _row(row, subjects, failed=asked and row["status"] == Status.PASSED, remark="not in the new run")
-        for row in missing
-    ]
+    cells = Table([new, *reversed(earlier), *again], itemgetter("case_id")).cells
+    asked = _shrunk(cells.values(), new, earlier[-1])
+    rows = []
+    for told in cells.values():
+        if new in told:
+            row = _judge(told, new, earlier, subjects)
+            rows.append(_repeated(row, told, again, earlier, subjects) if row.suspected else row)
+        elif earlier[-1] in told:
+            gone = told[earlier[-1]]
+            failed = asked and gone["status"] == Status.PASSED
+            rows.append(_row(gone, subjects, failed=failed, remark="not in the new run"))
+    return rows
 
 
-def _shrunk(now: _Table, before: _Table) -> bool:
+def _shrunk(cells: Iterable[Told], new: Run, before: Run) -> bool:
     """Whether cases that one run lacks count as missing: both runs are of one experiment and share cases."""
-    same = now.run.manifest["experiment"] == before.run.manifest["experiment"]
-    return same and any(case in now.rows for case in before.rows)
+    same = new.manifest["experiment"] == before.manifest["experiment"]
+    return same and any(new in told for told in cells if before in told)
 
 
-def _judge(case_id: str, table: _Table, earlier: Sequence[_Table], subjects: Sequence[str]) -> Row:
-    """The row of one case of a run."""
-    row = table.rows[case_id]
+def _judge(told: Told, run: Run, earlier: Sequence[Run], subjects: Sequence[str]) -> Row:
+    """One case of a run.  told: the row of each run that has it."""
+    row = told[run]
     if row["status"] != Status.PASSED:
-        passed_before = any(case_id in one.rows and one.rows[case_id]["status"] == Status.PASSED for one in earlier)
+        passed_before = any(one in told and told[one]["status"] == Status.PASSED for one in earlier)
         return _row(row, subjects, failed=passed_before, remark=f"{row['status']}: {row['reason']}")
-    now = _seen(table, case_id, subjects)
+    now = _seen(told, run, subjects)
     if now is None:
         return _row(row, subjects, remark="verified, not timed")
-    before = [seen for seen in (_seen(one, case_id, subjects) for one in earlier) if seen is not None]
+    before = [seen for seen in (_seen(told, one, subjects) for one in earlier) if seen is not None]
     alike = [seen for seen in before if seen.conditions == now.conditions]
     if not alike:
         others = " or ".join(sorted({", ".join(seen.conditions) for seen in before}))
@@ -159,10 +156,10 @@ def _changed(row: Mapping[str, Any], now: Seen, before: Sequence[Seen], subjects
     )
 
 
-def _repeated(row: Row, again: Sequence[_Table], earlier: Sequence[_Table], subjects: Sequence[str]) -> Row:
+def _repeated(row: Row, told: Told, again: Sequence[Run], earlier: Sequence[Run], subjects: Sequence[str]) -> Row:
     """The row with the verdict of a second measurement, if there is one of this case."""
-    for table in (table for table in again if row.case_id in table.rows):
-        second = _judge(row.case_id, table, earlier, subjects)
+    for run in (run for run in again if run in told):
+        second = _judge(told, run, earlier, subjects)
         if second.failed:
             return replace(row, failed=True, remark=second.remark)
         if second.verdict is not None:
@@ -190,35 +187,31 @@ def _relative(seen: Seen, names: Sequence[str]) -> Level | None:
     return change.control_level(seen.per_round, [seen.controls[name].per_round for name in names])
 
 
-def _seen(table: _Table, case_id: str, subjects: Sequence[str]) -> Seen | None:
+def _seen(told: Told, run: Run, subjects: Sequence[str]) -> Seen | None:
     """A run's data on a case that it timed, else None. A control is never its own control."""
-    row = table.rows.get(case_id)
+    row = told.get(run)
     if row is None or not row["n_samples"]:
         return None
-    latency, rounds = table.run.samples(case_id), table.run.rounds(case_id)
+    latency, rounds = run.samples(row["case_id"]), run.rounds(row["case_id"])
     present, per_round = stats.per_round_medians(latency, rounds)
     time = change.time_level(latency, rounds)
     clock = row["sm_clock_mhz"]
-    controls = _controls(table, case_id, present, subjects) if row["implementation"] in subjects else {}
+    controls = _controls(run, row["case_id"], present, subjects) if row["implementation"] in subjects else {}
     return Seen(row, time, change.cycles_level(time, None if math.isnan(clock) else clock), per_round, controls)
 
 
-def _controls(table: _Table, case_id: str, rounds: np.ndarray, subjects: Sequence[str]) -> dict[str, Control]:
+def _controls(run: Run, case_id: str, rounds: np.ndarray, subjects: Sequence[str]) -> dict[str, Control]:
     """The baselines that were timed in the same rounds of the same group, the newest in which the case was."""
-    groups = reversed(table.run.manifest["groups"])
+    group = next((one["case_ids"] for one in reversed(run.manifest["groups"]) if case_id in one["case_ids"]), ())
     found = {}
-    for other in next((group["case_ids"] for group in groups if case_id in group["case_ids"]), ()):
-        row = table.rows.get(other)
-        if row is None or row["implementation"] in subjects or not row["n_samples"]:
+    for row in (run.by_case[other] for other in group if other in run.by_case):
+        if row["implementation"] in subjects or not row["n_samples"]:
             continue
-        theirs, per_round = stats.per_round_medians(table.run.samples(other), table.run.rounds(other))
+        theirs, per_round = stats.per_round_medians(run.samples(row["case_id"]), run.rounds(row["case_id"]))
         if np.array_equal(theirs, rounds):
-            found[_label(row)] = Control((str(row["version"]), str(row["kernel_names"])), per_round)
+            fingerprint = (str(row["version"]), str(row["kernel_names"]))
+            found[str(Contestant.of_row(row))] = Control(fingerprint, per_round)
     return found
-
-
-def _label(row: Mapping[str, Any]) -> str:
-    return f"{row['implementation']}[{row['variant']}]" if row["variant"] else str(row["implementation"])
 
 
 def _row(row: Mapping[str, Any], subjects: Sequence[str], **values: Any) -> Row:
@@ -228,7 +221,7 @@ def _row(row: Mapping[str, Any], subjects: Sequence[str], **values: Any) -> Row:
     if row["distribution"] != "normal":
         words.append(row["distribution"])
     problem = " ".join(word for word in words if word)
-    return Row(str(row["case_id"]), _label(row), problem, row["implementation"] in subjects, **values)
+    return Row(str(row["case_id"]), str(Contestant.of_row(row)), problem, row["implementation"] in subjects, **values)
 
 
 def _join(first: str, second: str) -> str:

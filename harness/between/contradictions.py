@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
+from harness.between.table import Table
 from harness.records import headline
 from harness.records.headline import RatioHeadline
 from harness.records.naming import Contestant
 from harness.records.rows import Verdict
-from harness.runs import GROUP, Run
-
-CASE = (*GROUP, "timer", "cache", "implementation", "variant", "version")
-"""The columns that make two rows the same case; the version of a kernel has the digest of its sources."""
+from harness.runs import Run
 
 
 @dataclass(frozen=True)
@@ -37,27 +36,16 @@ def contradict(verdicts: Sequence[Verdict | str]) -> bool:
     return len({str(one) for one in verdicts} - {str(Verdict.AMBIGUOUS)}) > 1
 
 
-def contradictions(runs: Sequence[Run]) -> tuple[Contradiction, ...]:
-    """The pairs with the same code, timer and cache whose verdicts differ between runs."""
-    told: dict[tuple[tuple[str, ...], ...], list[tuple[str, RatioHeadline]]] = {}
-    ids: dict[tuple[tuple[str, ...], ...], tuple[str, str]] = {}
-    for run in runs:
-        rows = run.measurements[run.measurements["status"] == "passed"].to_dict("records")
-        cases = {str(row["case_id"]): tuple(str(row[name]) for name in CASE) for row in rows}
-        for row in run.ratios.to_dict("records"):
-            left, right = str(row["case_id"]), str(row["baseline_case_id"])
-            if left in cases and right in cases and cases[left] < cases[right]:  # every pair once
-                pair = (cases[left], cases[right])
-                told.setdefault(pair, []).append((run.run_id, headline.of_ratio({str(k): v for k, v in row.items()})))
-                ids[pair] = (left, right)
-    own = len(GROUP) + 2
-    return tuple(
-        Contradiction(
-            f"{pair[0][0]} {pair[0][1]}, {pair[0][2]}",
-            (Contestant(*pair[0][own : own + 2]), Contestant(*pair[1][own : own + 2])),
-            ids[pair],
-            tuple(found),
-        )
-        for pair, found in told.items()
-        if contradict([one.verdict for _, one in found])
-    )
+@lru_cache(maxsize=2)
+def contradictions(runs: tuple[Run, ...]) -> tuple[Contradiction, ...]:
+    """The pairs with the same code, timer and cache whose verdicts differ between runs; worked out once."""
+    table, found = Table(runs), []
+    for (left, right), rows in table.pairs.items():
+        told = tuple((run.run_id, headline.of_ratio(row)) for run, row in rows.items())
+        if contradict([head.verdict for _, head in told]):
+            newest = next(reversed(rows))
+            one, other = table.cells[left][newest], table.cells[right][newest]
+            pair = Contestant.of_row(one), Contestant.of_row(other)
+            group = f"{one['workload']} {one['direction']}, {one['problem']}"
+            found.append(Contradiction(group, pair, (one["case_id"], other["case_id"]), told))
+    return tuple(found)

@@ -22,13 +22,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from harness.devices.seats import block_rounds
 from harness.records import headline, stats
+from harness.records.naming import Contestant
 from harness.records.stats import Seated
 from harness.runs import ResultsError, Run, load_run
 
@@ -61,11 +61,10 @@ class Effect:
 def effects(run: Run, deals: int = DEALS) -> list[Effect]:
     """The effect on each headline ratio of a run, each pair once; none for samples whose predecessors are not known."""
     generator = np.random.default_rng(0)
-    rows = {(str(row["case_id"]), str(row["baseline_case_id"])): row for row in run.ratios.to_dict("records")}
     found: list[Effect] = []
     for group in run.manifest["groups"]:
-        pairs = [pair for pair in itertools.combinations(group["case_ids"], 2) if pair in rows]
-        heads = {pair: headline.of_ratio(rows[pair]) for pair in pairs}
+        pairs = [pair for pair in itertools.combinations(group["case_ids"], 2) if pair in run.ratio_rows]
+        heads = {pair: headline.of_ratio(run.ratio_rows[pair]) for pair in pairs}
         by_source = {
             source: {pair: head for pair, head in heads.items() if head.source == source}
             for source in (headline.ROUNDS, headline.SETTLED)
@@ -170,7 +169,7 @@ def report(run: Run, found: Sequence[Effect], bad: Sequence[Effect]) -> str:
     worst = max(found, key=lambda one: abs(one.effect_pct))
     bad = [one for one in found if one in bad]
     settled = sum(one.source == headline.SETTLED for one in found)
-    labels = _labels(run)
+    labels = {case: f"{Contestant.of_row(row)} {row['problem']}" for case, row in run.by_case.items()}
     lines = [
         f"{run.run_id}: {len(found)} headline ratios, {settled} of them settled; predecessors shift one by "
         f"{abs(worst.effect_pct):.2f} % at most (its interval: {worst.room_pct:.2f} %, p {worst.p:.3f}); "
@@ -196,18 +195,6 @@ def summary(seen: Sequence[Sequence[Effect]], bad: Sequence[Effect]) -> str:
         f"{len(rare)}, by chance {RARE * len(found):.0f}, {sum(one.beyond for one in rare)} of them beyond their "
         f"intervals; at 5 % for all ratios together: {len(bad)}"
     )
-
-
-def _labels(run: Run) -> dict[str, str]:
-    rows: list[dict[str, Any]] = run.measurements[["case_id", "implementation", "variant", "problem"]].to_dict(
-        "records"
-    )
-    return {
-        row[
-            "case_id"
-        ]: f"{row['implementation']}{'[' + row['variant'] + ']' if row['variant'] else ''} {row['problem']}"
-        for row in rows
-    }
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -17,6 +17,7 @@ from harness.measure.messages import Done, Inspected, Machine, Phase, Timing
 from harness.plan.planning import Group, Plan
 from harness.plan.small_problems import as_argument, smaller
 from harness.records import headline
+from harness.records.naming import Contestant
 from harness.records.rows import IDLE, Measurement, Ratio, Status
 from harness.runs import Run
 from harness.runs.group import StoredGroup
@@ -213,18 +214,18 @@ def result_table(plan: Plan, group: Group, measurements: Sequence[Measurement], 
     if timed and settled:
         table.add_column("us, TFLOPS, speed of")
     if timed:
-        table.add_column(Text(f"speed / {_label(baseline)}"))
+        table.add_column(Text(f"speed / {Contestant.of_row(baseline)}"))
         table.add_column("verdict")
     for m in measurements:
         style = "green" if m.status is Status.PASSED else "yellow"
         cells = _speed_cells(m, by_case.get(m.case_id), settled) if timed else _error_cells(m)
-        table.add_row(Text(_label(m)), Text(m.status, style=style), *cells)
+        table.add_row(Text(str(Contestant.of_row(m))), Text(m.status, style=style), *cells)
     return table
 
 
 def remarks(measurements: Sequence[Measurement]) -> list[str]:
     """Why cases did not pass, and what is to be known of those that did."""
-    return [f"{_label(m)}: {m.reason}" for m in measurements if m.reason]
+    return [f"{Contestant.of_row(m)}: {m.reason}" for m in measurements if m.reason]
 
 
 def _speed_cells(m: Measurement, ratio: Ratio | None, sources: bool) -> list[str]:
@@ -244,10 +245,6 @@ def _speed_cells(m: Measurement, ratio: Ratio | None, sources: bool) -> list[str
 
 def _error_cells(m: Measurement) -> list[str]:
     return [_number(m.rel_l2_error, ".2e"), _number(m.tolerance, ".2e")]
-
-
-def _label(m: Measurement) -> str:
-    return m.implementation + (f"[{m.variant}]" if m.variant else "")
 
 
 def _number(value: float | None, form: str) -> str:

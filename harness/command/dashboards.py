@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.command.publish import METRICS, STARTED, size_points, statuses, summary, tags
+from harness.command.publish import METRICS, STARTED, size_points, statuses, summary, tags, workload_of
 from harness.records.errors import HarnessError, one_line
 from harness.runs import ResultsError, Run, load_run
 
@@ -70,10 +70,7 @@ def dashboard(runs: Iterable[Run]) -> tuple[Section, ...]:
     for run in runs:
         history |= {key for point in size_points(run) for key in point if key != "size"}
         scalars |= set(summary(run))
-        workloads |= {
-            name if direction == "fwd" else f"{name}_{direction}"
-            for name, direction in zip(run.measurements["workload"], run.measurements["direction"], strict=True)
-        }
+        workloads |= {workload_of(row) for row in run.rows}
     ratios = {key.partition("/ratio/")[0] for key in scalars if "/ratio/" in key}
     overview = (
         Bars("Cases that failed", ("failures",)),

@@ -11,7 +11,7 @@ import re
 import secrets
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ import pandas as pd
 
 from harness.records import headline, stats
 from harness.records.errors import HarnessError, one_line
-from harness.records.naming import gpu_slug
+from harness.records.naming import Contestant, gpu_slug, problem_keys
+from harness.records.rows import FAILURES
 from harness.runs import ResultsError, Run, load_run
 
 METRICS = {"tflops": "tflops", "gbps": "gbps", "latency_us": "latency_us_p50", "roof_pct": "roof_pct_measured"}
@@ -37,8 +38,6 @@ VERIFICATION = (
     *("version", "status", "reason", "rel_l2_error", "max_abs_error", "worst_output", "tolerance", "kernel_names"),
 )
 """Columns of the table of the job `verify`."""
-
-FAILED = ("failed_verification", "out_of_memory", "timeout", "error")
 
 
 def publish(
@@ -160,7 +159,7 @@ def _artifact(run: Run, kind: str, folder: Path, *, recursive: bool) -> Any:
 
 
 def _failures(run: Run) -> int:
-    return int(run.measurements["status"].isin(FAILED).sum())
+    return int(run.measurements["status"].isin([str(one) for one in FAILURES]).sum())
 
 
 def summary(run: Run) -> dict[str, float]:
@@ -171,35 +170,28 @@ def summary(run: Run) -> dict[str, float]:
     many cases have settled headlines; for another direction than fwd the workload is `<workload>_bwd`.  Means over
     other problems are other numbers: each experiment has keys of its own.
     """
-    table, experiment = run.measurements, run.manifest["experiment"]
+    experiment = run.manifest["experiment"]
     scalars: dict[str, float] = {
         "failures": float(_failures(run)),
-        STARTED: _seconds(str(run.manifest["started_utc"])),
-        "settled_cases": float(table["settled_blocks"].notna().sum()),
+        STARTED: datetime.datetime.fromisoformat(run.manifest["started_utc"]).timestamp(),
+        "settled_cases": float(run.measurements["settled_blocks"].notna().sum()),
     }
-    latencies: dict[str, list[float]] = {}
-    for row in table[table["n_samples"] > 0].itertuples():
-        workload = row.workload if row.direction == "fwd" else f"{row.workload}_{row.direction}"
-        key = f"{experiment}/{workload}/{_label(row.implementation, row.variant)}/latency_us/geomean"
-        latencies.setdefault(key, []).append(row.latency_us_p50)
-    scalars |= {key: stats.geometric_mean(values) for key, values in latencies.items()}
-    label = {
-        row.case_id: (
-            row.workload if row.direction == "fwd" else f"{row.workload}_{row.direction}",
-            row.implementation,
-            row.variant,
-        )
-        for row in table.itertuples()
-    }
-    pairs: dict[tuple[str, str], list[float]] = {}
-    for ratio in run.ratios.to_dict("records"):
-        workload, implementation, variant = label[ratio["case_id"]]
-        _, baseline, baseline_variant = label[ratio["baseline_case_id"]]
-        if (implementation, variant) == ("tk", ""):
-            pairs.setdefault((workload, _label(baseline, baseline_variant)), []).append(headline.of_ratio(ratio).value)
-    for (workload, baseline), values in pairs.items():
-        scalars[f"{experiment}/{workload}/ratio/{baseline}/geomean"] = stats.geometric_mean(values)
-    return scalars
+    means: dict[str, list[float]] = {}
+    for row in run.rows:
+        if row["n_samples"]:
+            key = f"{workload_of(row)}/{Contestant.of_row(row)}/latency_us"
+            means.setdefault(key, []).append(row["latency_us_p50"])
+    for (case, baseline), ratio in run.ratio_rows.items():
+        ours, other = run.by_case[case], run.by_case[baseline]
+        if Contestant.of_row(ours) == Contestant("tk"):
+            key = f"{workload_of(ours)}/ratio/{Contestant.of_row(other)}"
+            means.setdefault(key, []).append(headline.of_ratio(ratio).value)
+    return scalars | {f"{experiment}/{key}/geomean": stats.geometric_mean(values) for key, values in means.items()}
+
+
+def workload_of(row: Mapping[str, Any]) -> str:
+    """`attention`, and `attention_bwd` for another direction than fwd."""
+    return str(row["workload"]) + (f"_{row['direction']}" if row["direction"] != "fwd" else "")
 
 
 def size_points(run: Run) -> list[dict[str, float]]:
@@ -210,32 +202,32 @@ def size_points(run: Run) -> list[dict[str, float]]:
     and the kind of inputs where there are several, `gemm_zeros`.  Rates and latencies are the headline's, and `settled`
     is 1 where that is of settled blocks.
     """
-    timed = run.measurements[run.measurements["n_samples"] > 0]
-    if timed.empty:
+    timed = [row for row in run.rows if row["n_samples"]]
+    if not timed:
         return []
-    key = varying_key(list(timed["problem"]))
-    others = also_varying(list(timed["problem"]), key)
-    kinds = timed["distribution"].nunique() > 1
+    problems = [row["problem"] for row in timed]
+    key = varying_key(problems)
+    others = also_varying(problems, key)
+    kinds = len({row["distribution"] for row in timed}) > 1
     points: dict[float, dict[str, float]] = {}
-    for row in timed.itertuples():
-        keys = _keys(row.problem)
+    for row in timed:
+        keys = problem_keys(row["problem"])
         series = "_".join(
-            [row.workload]
-            + [row.direction] * (row.direction != "fwd")
+            [workload_of(row)]
             + [f"{other}={keys[other]}" for other in others if other in keys]
-            + [row.distribution] * kinds
+            + [row["distribution"]] * kinds
         )
         point = points.setdefault(float(keys[key]), {"size": float(keys[key])})
-        rate = headline.of_case(row._asdict())
+        rate = headline.of_case(row)
         values = {
-            **{name: headline.known(getattr(row, column)) for name, column in METRICS.items()},
+            **{name: headline.known(row[column]) for name, column in METRICS.items()},
             "tflops": rate.tflops,
             "latency_us": rate.latency_us,
             "settled": 1.0 if rate.source == headline.SETTLED else None,
         }
         for name, value in values.items():
             if value is not None:
-                point[f"{series}/{_label(row.implementation, row.variant)}/{name}"] = value
+                point[f"{series}/{Contestant.of_row(row)}/{name}"] = value
     return [points[size] for size in sorted(points)]
 
 
@@ -244,14 +236,14 @@ def varying_key(problems: Sequence[str]) -> str:
 
     A key that some texts leave out is an option, and no size.
     """
-    table = pd.DataFrame([_keys(text) for text in problems]).dropna(axis="columns")
+    table = pd.DataFrame([problem_keys(text) for text in problems]).dropna(axis="columns")
     numeric = [key for key in table.columns if table[key].map(_is_number).all()]
     return str(max(numeric, key=lambda key: table[key].nunique()))
 
 
 def also_varying(problems: Sequence[str], size: str) -> list[str]:
     """The keys that differ between canonical texts of one size; an absent key is at its default."""
-    table = pd.DataFrame([_keys(text) for text in problems])
+    table = pd.DataFrame([problem_keys(text) for text in problems])
     groups = table.groupby(size)
     return [str(key) for key in table.columns if key != size and (groups[key].nunique(dropna=False) > 1).any()]
 
@@ -280,35 +272,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--entity", default=None, help="wandb team or user (default: your own)")
     parser.add_argument("--figures", type=Path, default=None, help="folder of a report made from the run, to add")
     parser.add_argument("--dir", default=".", help="where wandb keeps its local files")
-    arguments = parser.parse_args(argv)
+    arguments = vars(parser.parse_args(argv))
+    folder = arguments.pop("run")
     try:
-        where = publish(
-            arguments.run,
-            mode=arguments.mode,
-            project=arguments.project,
-            entity=arguments.entity,
-            dir=arguments.dir,
-            figures=arguments.figures,
-        )
+        where = publish(folder, **arguments)
     except (ResultsError, HarnessError) as error:
         print(error, file=sys.stderr)
         return 2
-    print(f"published {arguments.run} ({arguments.mode}), local copy in {where}")
+    print(f"published {folder} ({arguments['mode']}), local copy in {where}")
     return 0
-
-
-def _seconds(utc: str) -> float:
-    return datetime.datetime.fromisoformat(utc).timestamp()
-
-
-def _keys(problem: str) -> dict[str, str]:
-    """The keys of a canonical text."""
-    return dict(item.split("=", 1) for item in problem.split(";") if "=" in item)
 
 
 def _is_number(value: str) -> bool:
     return re.fullmatch(r"-?\d+(\.\d+)?", value) is not None
-
-
-def _label(implementation: str, variant: str) -> str:
-    return f"{implementation}[{variant}]" if variant else implementation

@@ -34,7 +34,7 @@ class LoadError(Exception):
 
 
 class Implementation:
-    """What the harness asks of an implementation, with what holds where it leaves a part out; `prepare` it must have."""
+    """What the harness asks of an implementation, and what holds where a part is left out; `prepare` may not be."""
 
     def available(self) -> str | None:
         """None, or why it cannot run here, with the command that installs it."""

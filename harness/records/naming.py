@@ -30,6 +30,12 @@ class Contestant:
     variant: str = ""
     """Canonical options, `persistent=0;stages=2`, sorted by key; empty for none."""
 
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any] | Any) -> Contestant:
+        """That of a row, a `Measurement` or a mapping of its columns."""
+        cells = row if isinstance(row, Mapping) else vars(row)
+        return Contestant(str(cells["implementation"]), str(cells["variant"]))
+
     @property
     def options(self) -> dict[str, Option]:
         """The options by name: an int where one reads as one, else a float, else the text."""

@@ -96,36 +96,29 @@ def _check_known(rival: Contestant | None, cases: pd.DataFrame, where: str) -> N
 def _cases(run: Run) -> pd.DataFrame:
     """The rows of a run, with what its manifest says and the headline of each."""
     table = run.measurements
-    heads = [headline.of_case(row) for row in table.to_dict("records")]
+    heads = [headline.of_case(row) for row in run.rows]
     return table.assign(
         campaign=run.manifest["campaign"],
         gpu=str((run.manifest["gpu"] or {}).get("name", "")),
         git_commit=run.manifest["git_commit"],
-        contestant=_labels(table),
+        contestant=[str(Contestant.of_row(row)) for row in run.rows],
         headline_latency_us=pd.array([one.latency_us for one in heads], dtype="float64"),
         headline_tflops=pd.array([one.tflops for one in heads], dtype="float64"),
         headline_source=["" if one.latency_us is None else one.source for one in heads],
     )
 
 
-def _labels(table: pd.DataFrame) -> list[str]:
-    return [str(Contestant(*pair)) for pair in zip(table["implementation"], table["variant"], strict=True)]
-
-
 def _ratios(run: Run, rival: Contestant | None) -> pd.DataFrame:
     """One row a case of a run that has a ratio over the rival, or over the fastest of the others."""
-    cases = run.measurements
-    label = dict(zip(cases["case_id"], _labels(cases), strict=True))
-    implementation = dict(zip(cases["case_id"], cases["implementation"], strict=True))
+    contestant = {case: Contestant.of_row(row) for case, row in run.by_case.items()}
     chosen: dict[str, tuple[Any, ...]] = {}
-    for row in run.ratios.to_dict("records"):
-        case, baseline = str(row["case_id"]), str(row["baseline_case_id"])
-        wanted = implementation[case] != implementation[baseline] if rival is None else label[baseline] == str(rival)
-        if not wanted:
+    for (case, baseline), row in run.ratio_rows.items():
+        ours, other = contestant[case], contestant[baseline]
+        if other != rival if rival is not None else other.implementation == ours.implementation:
             continue
         one = headline.of_ratio(row)
         if case not in chosen or one.value < chosen[case][1]:  # the fastest baseline leaves the smallest ratio
-            chosen[case] = (label[baseline], one.value, one.low, one.high, str(one.verdict), one.source)
+            chosen[case] = (str(other), one.value, one.low, one.high, str(one.verdict), one.source)
     rows = [(run.run_id, case, *cells) for case, cells in chosen.items()]
     numbers = dict.fromkeys(("ratio", "ratio_ci_low", "ratio_ci_high"), "float64")
     return pd.DataFrame(rows, columns=["run_id", "case_id", *_RATIO], dtype=object).astype(numbers)

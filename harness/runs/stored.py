@@ -73,7 +73,7 @@ class _Manifest(BaseModel, extra="allow", strict=True):
     seconds: dict[str, float] = {}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Run:
     """One run as stored.
 
@@ -113,6 +113,11 @@ class Run:
     def rows(self) -> tuple[dict[str, Any], ...]:
         """The rows of `measurements`, to be read only: a report asks for them once an exhibit."""
         return _rows_of_table(self.measurements)
+
+    @cached_property
+    def by_case(self) -> dict[str, dict[str, Any]]:
+        """The same by case id."""
+        return {row["case_id"]: row for row in self.rows}
 
     @cached_property
     def ratio_rows(self) -> dict[tuple[str, str], dict[str, Any]]:

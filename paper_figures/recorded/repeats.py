@@ -5,10 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
-from harness.between.contradictions import CASE, Contradiction
-from harness.between.contradictions import contradictions as of_runs
+from harness.between.contradictions import contradictions
+from harness.between.table import Table
 from harness.runs import Run
 from paper_figures.numbers import fixed
 
@@ -35,49 +34,23 @@ def spread(values: Sequence[Sequence[float]]) -> Spread | None:
 
 def repeated(runs: Sequence[Run]) -> tuple[Spread | None, Spread | None]:
     """The spreads of the latencies, and of the paired ratios, of cases that several runs timed at the power limit."""
-    latencies: dict[tuple[str, ...], list[float]] = {}
-    ratios: dict[tuple[tuple[str, ...], ...], list[float]] = {}
-    for run in runs:
-        table = run.measurements
-        timed = table[(table["status"] == "passed") & (table["n_samples"] > 0)]
-        timed = timed[timed["throttled"].str.contains(POWER_CAP, regex=False, na=False)]
-        cases = {str(row["case_id"]): tuple(str(row[name]) for name in CASE) for row in timed.to_dict("records")}
-        for case_id, latency in zip(timed["case_id"], timed["latency_us_p50"], strict=True):
-            latencies.setdefault(cases[str(case_id)], []).append(float(latency))
-        columns = (run.ratios[name].tolist() for name in ("case_id", "baseline_case_id", "ratio_p50"))
-        for case_id, baseline, ratio in zip(*columns, strict=True):
-            if case_id in cases and baseline in cases and cases[case_id] < cases[baseline]:  # every pair once
-                ratios.setdefault((cases[case_id], cases[baseline]), []).append(float(ratio))
-    return spread(list(latencies.values())), spread(list(ratios.values()))
-
-
-@dataclass(frozen=True)
-class _Stored:
-    """A run that is told from others by its folder, so that what is worked out of several is kept."""
-
-    run: Run
-
-    def __hash__(self) -> int:
-        return hash(self.run.path)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Stored) and self.run is other.run
-
-
-@lru_cache(maxsize=2)
-def _contradictions(runs: tuple[_Stored, ...]) -> tuple[Contradiction, ...]:
-    return of_runs([stored.run for stored in runs])
-
-
-def contradictions(runs: Sequence[Run]) -> tuple[Contradiction, ...]:
-    """The contradictions of a campaign's runs, worked out once."""
-    return _contradictions(tuple(_Stored(run) for run in runs))
+    table = Table(runs)
+    capped = {
+        case: {run: row for run, row in told.items() if row["n_samples"] and POWER_CAP in row["throttled"]}
+        for case, told in table.cells.items()
+    }
+    latencies = [[row["latency_us_p50"] for row in told.values()] for told in capped.values()]
+    ratios = [
+        [row["ratio_p50"] for run, row in told.items() if run in capped[left] and run in capped[right]]
+        for (left, right), told in table.pairs.items()
+    ]
+    return spread(latencies), spread(ratios)
 
 
 def contradicted_by(runs: Sequence[Run]) -> dict[str, frozenset[str]]:
     """By case, the cases whose ratio to it another run contradicts."""
     found: dict[str, set[str]] = {}
-    for one in contradictions(runs):
+    for one in contradictions(tuple(runs)):
         left, right = one.case_ids
         found.setdefault(left, set()).add(right)
         found.setdefault(right, set()).add(left)

@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from harness.between.contradictions import Contradiction
+from harness.between.contradictions import Contradiction, contradictions
 from harness.runs import Run
 from paper_figures.judged.differences import papers_gpu, usual_gpu
 from paper_figures.judged.evaluation import ClaimResult
@@ -18,7 +18,6 @@ from paper_figures.numbers import RATIO, quantity
 from paper_figures.published.claims import BEYOND, Kind
 from paper_figures.published.paper import COMMAND, LEDE, NAME, TITLE
 from paper_figures.recorded.campaign import campaign_end
-from paper_figures.recorded.repeats import contradictions
 from paper_figures.shown.derived import AnyExhibit
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.how_to_read import ONLY, VERDICTS, WORST, reading, sections
@@ -141,7 +140,7 @@ def disputed(report: Report) -> list[str]:
                 shown.setdefault(str(cell.row["case_id"]), set()).add(cell.run.run_id)
     return [
         _disputed(pair, set.intersection(*(shown.get(case, set()) for case in pair.case_ids)))
-        for pair in contradictions(report.runs)
+        for pair in contradictions(tuple(report.runs))
     ]
 
 

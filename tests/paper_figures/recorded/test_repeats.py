@@ -9,13 +9,13 @@ from types import ModuleType
 import pytest
 from report_support import part
 
-from harness.between.contradictions import contradict
+from harness.between.contradictions import contradict, contradictions
 from harness.records.naming import Contestant
 from harness.runs import load_campaign
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.judged.quantities import cell_ratio
 from paper_figures.recorded.experiments import load_experiment
-from paper_figures.recorded.repeats import Spread, contradictions, repeated, repeated_text, spread
+from paper_figures.recorded.repeats import Spread, repeated, repeated_text, spread
 from paper_figures.recorded.selection import select
 from paper_figures.shown.case_rows import Line
 from paper_figures.shown.how_to_read import reading
@@ -75,7 +75,7 @@ def test_a_pair_that_another_run_tells_otherwise_of_is_ambiguous_and_listed(
             rate=lambda problem, one, rates=rates: rates.get(one.implementation, 400.0),
         )  # fmt: skip
     runs = load_campaign(tmp_path / "c")
-    found = contradictions(runs)
+    found = contradictions(tuple(runs))
     assert len(found) == len(load_experiment("unaligned_gemm").problems)
     assert [str(one.verdict) for _, one in found[0].told] == ["FASTER", "SLOWER"]  # of cuBLAS, the newest run first
     selected = select(runs, load_experiment("unaligned_gemm"))[0]
@@ -85,7 +85,7 @@ def test_a_pair_that_another_run_tells_otherwise_of_is_ambiguous_and_listed(
     ratio = cell_ratio(ours, theirs)
     assert ratio is not None
     assert (ratio[0].value, ratio[1]) == (pytest.approx(0.9, rel=5e-3), "AMBIGUOUS")
-    assert contradictions(runs[:1]) == ()
+    assert contradictions(tuple(runs[:1])) == ()
     report = make_report(tmp_path / "c", choose_exhibits(["unaligned_gemm"]))
     assert [run.run_id for run in report.used] == [runs[0].run_id], "the older run is superseded, and is compared"
     assert len(disputed(report)) == len(found)
