@@ -32,6 +32,7 @@ _PLAINER = {
     "a valid string": "a text",
     "a valid boolean": "true or false",
     "a valid integer": "an integer",
+    ", unable to .*| after validation.*": "",
     "a valid": "a",
 }
 """The validator's phrases, and how they are said here."""
@@ -50,11 +51,11 @@ def objection(error: ValidationError, *within: str) -> str:
     name, words = ".".join([*within, *map(str, first["loc"])]), first["msg"]
     if first["type"] in ("value_error", "json_invalid"):
         return (f"{name}: " if name else "") + words.removeprefix("Value error, ")
-    if first["type"] in ("missing", "unexpected_keyword_argument"):
+    if first["type"] in ("missing", "unexpected_keyword_argument", "extra_forbidden"):
         return f"{name} is {'missing' if first['type'] == 'missing' else 'unknown'}"
     for said, plainer in _PLAINER.items():
         words = re.sub(said, plainer, words)
-    return f"{name} is {first['input']!r:.60}, {words}"
+    return f"{name or 'it'} is {first['input']!r:.60}, {words}"
 
 
 def one_line(error: BaseException, named: bool = False) -> str:

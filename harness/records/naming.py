@@ -11,10 +11,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
 
 from harness.records.datasheets import find_datasheet
-from harness.records.errors import HarnessError
+from harness.records.errors import HarnessError, objection
 
 Option = int | float | str
 
@@ -132,28 +134,35 @@ def torn_braces(value: object, example: str) -> str:
     return f"; quote it, '{example}': the shell splits unquoted braces" if isinstance(value, str) else ""
 
 
+class _Entry(BaseModel, extra="allow"):
+    """A problem, or with the key `grid` the product of its lists."""
+
+    grid: Annotated[dict[str, Annotated[list[Any], Field(min_length=1)]], Field(min_length=1)] = {}
+
+    @property
+    def problems(self) -> list[dict[str, Any]]:
+        if self.grid:
+            return [dict(zip(self.grid, point, strict=True)) for point in itertools.product(*self.grid.values())]
+        return [dict(self.model_extra or {})]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.grid and self.model_extra:
+            raise ValueError(f"a grid stands alone, has {', '.join(self.model_extra)} beside it")
+        return self
+
+
+_ENTRIES = TypeAdapter(Annotated[list[_Entry], Field(min_length=1)])
+
+
 def expand_problems(entries: object) -> list[dict[str, Any]]:
     """A list of problems and grids as a flat list of problems; a grid is the product of its lists, last key fastest."""
-    if not isinstance(entries, Sequence) or isinstance(entries, str) or not entries:
-        raise HarnessError(f"problems is {entries!r}, needs a list of {{KEY: value}} or {{grid: {{KEY: [values]}}}}")
-    flat: list[dict[str, Any]] = []
-    for entry in entries:
-        if not isinstance(entry, Mapping):
-            raise HarnessError(
-                f"problems: {entry!r} is not of the form {{KEY: value}} or {{grid: {{KEY: [values]}}}}"
-                + torn_braces(entry, "problems=[{M:64,N:64,K:64}]")
-            )
-        if "grid" not in entry:
-            flat.append(dict(entry))
-            continue
-        grid = entry["grid"]
-        if len(entry) > 1 or not isinstance(grid, Mapping) or not grid:
-            raise HarnessError(f"problems: a grid stands alone and maps keys to lists, got {dict(entry)!r}")
-        for key, values in grid.items():
-            if not isinstance(values, Sequence) or isinstance(values, str) or not values:
-                raise HarnessError(f"problems: grid key {key} is {values!r}, needs a list of values")
-        flat += [dict(zip(grid, point, strict=True)) for point in itertools.product(*grid.values())]
-    return flat
+    try:
+        listed = _ENTRIES.validate_python(entries)
+    except ValidationError as error:
+        advice = torn_braces(error.errors()[0]["input"], "problems=[{M:64,N:64,K:64}]")
+        raise HarnessError(objection(error, "problems") + advice) from None
+    return [problem for entry in listed for problem in entry.problems]
 
 
 def gpu_slug(gpu_name: str) -> str:

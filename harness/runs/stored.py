@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 import pandas as pd
-from pydantic import AfterValidator, BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, ValidationError, model_validator
 
 from harness.records import former_names
 from harness.records.errors import ResultsError, objection
@@ -38,6 +38,12 @@ _NONE = Samples(np.empty(0), np.empty(0))
 _Time = Annotated[str, AfterValidator(lambda text: datetime.datetime.fromisoformat(text) and text)]
 
 
+def _known(version: int) -> int:
+    if version not in (old_form.VERSION, SCHEMA_VERSION):
+        raise ValueError(f"{version}, this program reads up to {SCHEMA_VERSION}: use the program that wrote it")
+    return version
+
+
 class _Group(BaseModel, extra="allow", strict=True):
     case_ids: list[str]
     passed: list[str]
@@ -50,6 +56,7 @@ class _Config(BaseModel, extra="allow", strict=True):
 class _Manifest(BaseModel, extra="allow", strict=True):
     """What readers rely on in a manifest."""
 
+    schema_version: Annotated[int, AfterValidator(_known)]
     run_id: str
     campaign: str
     experiment: str
@@ -71,6 +78,12 @@ class _Manifest(BaseModel, extra="allow", strict=True):
     groups: list[_Group]
     notes: list[str]
     seconds: dict[str, float] = {}
+
+    @model_validator(mode="after")
+    def _has_files(self) -> Self:
+        if self.schema_version == SCHEMA_VERSION and not all("file" in (one.model_extra or {}) for one in self.groups):
+            raise ValueError("it has groups that name no file")
+        return self
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,10 +208,11 @@ def load_campaign(path: str | Path) -> list[Run]:
 
 
 def load_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a run folder, its schema version checked; raises `ResultsError`."""
+    """The manifest of a run folder, checked; raises `ResultsError`."""
     path = folder / MANIFEST
     try:
-        manifest = json.loads(path.read_text())
+        manifest: dict[str, Any] = json.loads(path.read_text())
+        _Manifest.model_validate(manifest)
     except FileNotFoundError:
         if not folder.exists():
             raise ResultsError(f"{folder} is not a run folder: there is nothing of that name") from None
@@ -215,20 +229,8 @@ def load_manifest(folder: Path) -> dict[str, Any]:
         raise ResultsError(
             f"{path} is truncated or damaged (line {error.lineno}): restore it or measure again"
         ) from None
-    if not isinstance(manifest, dict):
-        raise ResultsError(f"{path} holds a {type(manifest).__name__}, needs an object: restore it or measure again")
-    version = manifest.get("schema_version")
-    if version not in (old_form.VERSION, SCHEMA_VERSION):
-        raise ResultsError(
-            f"{path} has schema version {version}, this program reads up to version {SCHEMA_VERSION}: "
-            "use the program that wrote it, or measure again"
-        )
-    try:
-        _Manifest.model_validate(manifest)
     except ValidationError as error:
         raise ResultsError(f"{path}: {objection(error)}: restore it or measure again") from None
-    if version == SCHEMA_VERSION and not all("file" in group for group in manifest["groups"]):
-        raise ResultsError(f"{path} has groups that name no file: restore it or measure again")
     return manifest
 
 

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Self, get_type_hints
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Self, get_type_hints
 
-from harness.records.errors import HarnessError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
+
+from harness.records.errors import HarnessError, objection
 from harness.records.naming import problem_keys, problem_text
 
 if TYPE_CHECKING:
     import torch
 
+_KINDS: dict[type, Any] = {
+    int: Annotated[int, Field(ge=1), BeforeValidator(lambda given: str(given) if given is True else given)],  # a size
+    bool: bool,
+    float: float,
+    str: str,
+}
+_CHECKED = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
 _COMMON = ("dtype", "direction")
 _SAME_AS = "same_as"
 _CHOICES = "choices"
@@ -90,18 +100,23 @@ class ProblemSpec:
 
         None stands for the default of a key that has one, as `null` does in a configuration.
         """
+        given = {key: value for key, value in values.items() if value is not None}
+        try:
+            typed = vars(cls._checker()(**given))
+        except ValidationError as error:
+            keys = f"its keys are {', '.join(cls.keys())}"
+            raise HarnessError(f"{workload} problem: {objection(error)}; {keys}") from None
+        return cls(dtype=dtype, direction=direction, **{key: typed[key] for key in given})
+
+    @classmethod
+    @cache
+    def _checker(cls) -> type[BaseModel]:
+        """The model of the workload's own keys."""
         hints = get_type_hints(cls)
-        known = cls.keys()
-        optional = {f.name for f in cls._own_fields() if f.default is not MISSING}
-        values = {key: value for key, value in values.items() if value is not None or key not in optional}
-        unknown = [key for key in values if key not in known]
-        if unknown:
-            raise HarnessError(f"{workload} has no problem key {unknown[0]!r}: its keys are {', '.join(known)}")
-        missing = [f.name for f in cls._own_fields() if f.default is MISSING and f.name not in values]
-        if missing:
-            raise HarnessError(f"{workload} problem lacks {', '.join(missing)}: its keys are {', '.join(known)}")
-        typed = {key: _typed(workload, key, hints[key], value) for key, value in values.items()}
-        return cls(dtype=dtype, direction=direction, **typed)
+        own: dict[str, Any] = {
+            one.name: (_KINDS[hints[one.name]], ... if one.default is MISSING else None) for one in cls._own_fields()
+        }
+        return create_model(cls.__name__, __config__=_CHECKED, **own)
 
     @classmethod
     def parse(cls, workload: str, text: str, *, dtype: str, direction: str) -> Self:
@@ -181,22 +196,3 @@ class Traffic:
     @property
     def total(self) -> int:
         return self.read + self.written
-
-
-def _typed(workload: str, key: str, hint: Any, value: object) -> Any:
-    """The value of a key in its type: a positive int, a float, a bool (0/1) or a text."""
-    if hint is int:
-        text = str(value)
-        if isinstance(value, bool) or not text.lstrip("+-").isdigit() or int(text) < 1:
-            raise HarnessError(f"{workload} problem: {key} is {value!r}, needs a whole number of at least 1")
-        return int(text)
-    if hint is bool:
-        if str(value).lower() not in ("0", "1", "true", "false"):
-            raise HarnessError(f"{workload} problem: {key} is {value!r}, needs 0 or 1")
-        return str(value).lower() in ("1", "true")
-    if hint is float:
-        try:
-            return float(str(value))
-        except ValueError:
-            raise HarnessError(f"{workload} problem: {key} is {value!r}, needs a number") from None
-    return str(value)

@@ -111,10 +111,10 @@ def test_null_in_a_configuration_is_the_default():
     ("keys", "words"),
     [
         ({"Hkv": 3}, "H is 4, needs a multiple of Hkv, 3"),
-        ({"Hkv": 0}, "Hkv is 0, needs a whole number"),
+        ({"Hkv": 0}, "Hkv is 0, needs to be at least 1"),
         ({"N": 0}, "N is 0"),
-        ({"causal": 2}, "causal is 2, needs 0 or 1"),
-        ({"Nk": 4}, "no problem key 'Nk'"),
+        ({"causal": 2}, "causal is 2, needs to be true or false"),
+        ({"Nk": 4}, "Nk is unknown"),
     ],
 )
 def test_bad_problems(keys, words):

@@ -254,7 +254,7 @@ def test_a_job_that_dies_costs_its_point_and_is_resumed(tmp_path, fakes_on_path,
 @pytest.mark.long
 def test_a_jobs_mistake_is_the_commands(tmp_path, fakes_on_path, capsys):
     assert main([*sweep(tmp_path / "results", tmp_path / "log"), "problem.K=8,0"]) == 2
-    assert "K is 0, needs a whole number of at least 1" in capsys.readouterr().err
+    assert "K is 0, needs to be at least 1" in capsys.readouterr().err
 
 
 def test_what_a_job_says_reads_back(tmp_path):

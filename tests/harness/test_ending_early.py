@@ -143,7 +143,7 @@ def test_resuming_refuses_what_does_not_belong_together(stored_run, tmp_path, ca
     for name, changes, words in (
         ("board", {"gpu": {"name": "NVIDIA H200", "uuid_hash": "other"}}, "the run is of another board"),
         ("commit", {"git_commit": "0" * 40}, "the run is of commit 000000000000"),
-        ("schema", {"schema_version": 99}, "schema version 99"),
+        ("schema", {"schema_version": 99}, "schema_version: 99"),
         ("old", {"schema_version": 1}, "another version of the program wrote the run: start a new one"),
     ):
         copy = tmp_path / name

@@ -51,7 +51,7 @@ def test_options_at_their_default_are_left_out_of_the_text():
     assert made.options == {"causal": True, "p": 0.1, "layout": "half"}
     assert Optional.parse("x", made.text, dtype="bf16", direction="fwd") == made
     assert Optional.from_mapping("x", {"N": 2, "causal": 0}, dtype="bf16", direction="fwd").text == "N=2"
-    for bad, words in (({"causal": 2}, "needs 0 or 1"), ({"p": "x"}, "needs a number")):
+    for bad, words in (({"causal": 2}, "needs to be true or false"), ({"p": "x"}, "needs to be a number")):
         with pytest.raises(HarnessError, match=words):
             Optional.from_mapping("x", {"N": 2, **bad}, dtype="bf16", direction="fwd")
 
@@ -59,11 +59,11 @@ def test_options_at_their_default_are_left_out_of_the_text():
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"M": 1, "N": 1}, "lacks K"),
-        ({"M": 1, "N": 1, "K": 1, "L": 2}, "no problem key 'L'"),
-        ({"M": 0, "N": 1, "K": 1}, "M is 0, needs a whole number of at least 1"),
+        ({"M": 1, "N": 1}, "K is missing"),
+        ({"M": 1, "N": 1, "K": 1, "L": 2}, "L is unknown"),
+        ({"M": 0, "N": 1, "K": 1}, "M is 0, needs to be at least 1"),
         ({"M": 1.5, "N": 1, "K": 1}, "M is 1.5"),
-        ({"M": True, "N": 1, "K": 1}, "M is True"),
+        ({"M": True, "N": 1, "K": 1}, "M is 'True'"),
         ({"M": "x", "N": 1, "K": 1}, "M is 'x'"),
     ],
 )

@@ -106,7 +106,7 @@ def test_a_plain_function_computes_a_problem_from_its_inputs_and_options():
         ("mamba2", {"boundary": "both"}, "boundary is 'both', needs to be one of raw, prepared"),
         ("linear_attention", {"decay": "row"}, "decay is 'row', needs to be one of none, head, step"),
         ("based", {"N": 0}, "N is 0"),
-        ("hedgehog", {"W": 64}, "no problem key 'W'"),
+        ("hedgehog", {"W": 64}, "W is unknown"),
     ],
 )
 def test_bad_problems(name, keys, words):

@@ -190,7 +190,7 @@ def test_a_series_for_each_direction_and_each_key_that_varies_at_one_size():
     table = pd.DataFrame([{**row, "direction": d, "problem": p} for d in ("fwd", "bwd") for p in problems])
     for column in ("tflops", "gbps", "roof_pct_measured"):
         table[column] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
-    first, second = size_points(types.SimpleNamespace(measurements=table))
+    first, second = size_points(types.SimpleNamespace(rows=table.to_dict("records")))
     assert {key: value for key, value in first.items() if key.endswith("tflops") or key == "size"} == {
         "size": 1,
         "attention/tk/tflops": 1.0,
@@ -208,7 +208,7 @@ def test_kinds_of_inputs_are_series():
     table = pd.DataFrame([{**row, "problem": "M=1;N=1;K=1", "distribution": kind} for kind in ("normal", "zeros")])
     for column in METRICS.values():
         table[column] = [1.0, 2.0]
-    (point,) = size_points(types.SimpleNamespace(measurements=table))
+    (point,) = size_points(types.SimpleNamespace(rows=table.to_dict("records")))
     assert point["gemm_normal/tk/tflops"] == 1.0
     assert point["gemm_zeros/tk/tflops"] == 2.0
 
@@ -223,7 +223,7 @@ def test_heads_and_kinds_of_inputs_are_series_and_the_length_is_the_size():
     table = pd.DataFrame([{**row, "problem": text, "latency_us_p50": 5.0} for text in problems])
     for column in ("tflops", "gbps", "roof_pct_measured"):
         table[column] = range(len(problems))
-    points = size_points(types.SimpleNamespace(measurements=table))
+    points = size_points(types.SimpleNamespace(rows=table.to_dict("records")))
     assert [point["size"] for point in points] == list(lengths)
     names = {key for key in points[0] if key.endswith("tflops")}
     assert names == {f"mamba2_H={heads}{kind}/tk/tflops" for heads in (32, 16) for kind in ("", "_boundary=prepared")}

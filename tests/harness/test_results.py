@@ -47,10 +47,13 @@ def last_row_twice(folder):
 DAMAGES = {
     "no manifest": (lambda f: (f / "manifest.json").unlink(), "is not a run folder"),
     "half a manifest": (lambda f: (f / "manifest.json").write_text('{"run_id": '), "truncated or damaged"),
-    "a list": (lambda f: (f / "manifest.json").write_text("[]"), "holds a list"),
+    "a list": (
+        lambda f: (f / "manifest.json").write_text("[]"),
+        r"manifest.json: it is \[\], needs to be {KEY: value}",
+    ),
     "other schema": (
         lambda f: damage_manifest(f, schema_version=99),
-        "schema version 99, this program reads up to version 2",
+        "schema_version: 99, this program reads up to 2",
     ),
     "binary": (lambda f: (f / "manifest.json").write_bytes(b"\xff\xfe\x00"), "cannot be read"),
     "no run id": (lambda f: (f / "manifest.json").write_text('{"schema_version": 1}'), "run_id is missing"),
