@@ -166,12 +166,10 @@ class Screen:
     def plan(self, plan: Plan, machine: Machine, inspected: Sequence[Inspected]) -> None:
         """What would run, for plan=true."""
         able = [one for one in inspected if not one.missing]
-        minutes = plan.estimated_minutes(machine.timed, len(able), machine.cpu_gflops)
+        minutes = plan.estimated_minutes(machine.timed, len(able), machine.cpu_gflops, machine.gpu.get("name", ""))
         where = machine.gpu.get("name", "CPU, verification only")
         cases = sum(group.problem.title not in one.unsupported for one in able for group in plan.groups)
-        self._line(
-            f"{plan.name} on {where}: {cases} case{'s' if cases != 1 else ''}, about {minutes:.1f} minutes at most"
-        )
+        self._line(f"{plan.name} on {where}: {cases} case{'s' if cases != 1 else ''}, about {minutes:.1f} minutes")
         self._advise(plan, machine, minutes)
         self.out.print(plan_table(plan, inspected))
         for one in inspected:

@@ -39,6 +39,10 @@ class Candidate(Contestant):
 
 LARGEST = 2**63 - 1
 """The largest whole number that a stored table is read with."""
+ESTIMATED_ON = "NVIDIA H200"
+"""The GPU that estimates are of where the one at hand has no datasheet."""
+START_SECONDS = 6.0
+"""Until the first case of a run is measured: processes, imports, roofs; recorded on H100 and H200."""
 CLEAN = "cuda_events_clean"
 """The timer whose flush leaves no lines to be written back."""
 _CHECKED = ConfigDict(extra="forbid")
@@ -208,15 +212,18 @@ class Plan:
         """The contestants, which are the same in every group."""
         return self.groups[0].contestants
 
-    def estimated_minutes(self, timed: bool, active: int | None = None, cpu_gflops: float = 0.0) -> float:
-        """Upper estimate; `active`: how many contestants can run at all; `cpu_gflops`: of a CPU where nothing is timed.
+    def estimated_minutes(
+        self, timed: bool, active: int | None = None, cpu_gflops: float = 0.0, gpu: str = ESTIMATED_ON
+    ) -> float:
+        """About how long a run takes; `active`: how many contestants can run at all; `gpu`: as its driver calls it.
 
-        On a CPU the one call of each case computes for as long as its operations take, at most until its time limit.
+        On a CPU of `cpu_gflops` nothing is timed.  The one call of each case computes for as long as its operations
+        take, at most until its time limit.
         """
         count = len(self.contestants) if active is None else active
         timer = self.timer
         rounds = len(self.groups) * (timer.warmup_seconds + timer.budget_seconds)
-        timing = rounds + self._settled_seconds() if timed and count else 0.0
+        timing = START_SECONDS + rounds + self._settled_seconds(gpu) if timed and count else 0.0
         computing = 0.0
         if not timed and cpu_gflops:
             module = workloads.load(self.workload)
@@ -224,9 +231,9 @@ class Plan:
             computing = count * sum(min(one, self.limits.case_seconds) for one in seconds)
         return (len(self.groups) * count * self.estimate_case_seconds + timing + computing) / 60
 
-    def _settled_seconds(self) -> float:
-        """Budgets of the problems that will get sustained blocks, as estimated for an H200."""
-        timer, sheet = self.timer, find_datasheet(ESTIMATED_ON)
+    def _settled_seconds(self, gpu: str) -> float:
+        """Budgets of the problems that will get sustained blocks."""
+        timer, sheet = self.timer, find_datasheet(gpu) or find_datasheet(ESTIMATED_ON)
         if timer.settled == "never" or sheet is None:
             return 0.0
         module, count = workloads.load(self.workload), 0
@@ -235,10 +242,6 @@ class Plan:
             floor = roofline.floor_us(roof, module.flops(problem), module.traffic(problem)) if roof else math.inf
             count += timer.settled == "always" or floor * self.estimate_over_roof > timer.settled_over_us
         return count * timer.settled_budget_seconds
-
-
-ESTIMATED_ON = "NVIDIA H200"
-"""The GPU that estimates are of; as its driver calls it."""
 
 
 def make_plan(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> Plan:

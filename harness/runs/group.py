@@ -32,6 +32,8 @@ class StoredGroup:
     samples: Mapping[str, Samples]
     settled: tuple[SettledBlock, ...] = ()
     profile: tuple[ProfileMetric, ...] = ()
+    ranks: Mapping[int, Mapping[str, Samples]] = Field(default_factory=dict)
+    """The samples of the other workers of a case that runs on several GPUs, by rank from 1; the rows tell of rank 0."""
     energy_j: float | None = Field(default=None, exclude=True)
     seconds: Mapping[str, float] = Field(default_factory=dict, exclude=True)
     """Seconds by activity."""

@@ -316,7 +316,7 @@ def _measuring_seconds(exhibit: Exhibit, quick: bool, configs: Path) -> float:
     from harness.plan.planning import make_plan  # which a report does without
 
     config = {**composed(exhibit.id, configs), **settings(exhibit, quick, configs)}
-    return START_SECONDS + 60 * make_plan(config).estimated_minutes(timed=True)
+    return 60 * make_plan(config).estimated_minutes(timed=True)
 
 
 def estimated_mib(exhibits: Sequence[Exhibit]) -> tuple[float, float]:

@@ -1,6 +1,7 @@
 """Configurations as they are composed: every experiment, every line explained, every mistake a sentence."""
 
 import itertools
+import json
 import re
 from dataclasses import fields
 from typing import get_type_hints
@@ -11,9 +12,10 @@ from harness_support import config
 
 from harness import workloads
 from harness.command.cli import CONFIG_DIR
-from harness.plan.planning import Config, make_plan
+from harness.plan.planning import START_SECONDS, Config, make_plan
 from harness.records.errors import HarnessError
 from harness.records.naming import expand_problems
+from harness.records.places import RECORDED
 
 EXPERIMENTS = sorted(path.stem for path in (CONFIG_DIR / "experiment").glob("*.yaml"))
 
@@ -250,10 +252,28 @@ def test_estimate_grows_with_the_cases():
     rounds = made.timer.warmup_seconds + made.timer.budget_seconds
     case = made.estimate_case_seconds
     assert (case, rounds, made.timer.settled_budget_seconds) == (3.0, 6.0, 12.0)
-    timing = 5 * rounds + 2 * 12.0  # 8192 and 16384 take longer than a millisecond, the three others never do
+    timing = START_SECONDS + 5 * rounds + 2 * 12.0  # 8192 and 16384 take longer than a millisecond, the others never
     assert made.estimated_minutes(timed=True) == pytest.approx((5 * 7 * case + timing) / 60)
     assert made.estimated_minutes(timed=True, active=2) == pytest.approx((5 * 2 * case + timing) / 60)
     assert made.estimated_minutes(timed=False, active=0) == 0
+
+
+def test_recorded_runs_took_between_half_and_twice_what_is_estimated():
+    """Guard: `START_SECONDS`, the board's own roof, and `estimate` of each experiment's file."""
+    odd, estimates = [], dict[str, dict]()
+    manifests = [json.loads(path.read_text()) for path in RECORDED.glob("*/*/*/manifest.json")]
+    for manifest in manifests:
+        name, took = manifest["experiment"], sum(manifest.get("seconds", {}).values()) / 60
+        parts = name in ("prefill", "gpt_training")  # one problem takes a hundred times as long as another
+        if parts or not took or manifest["device"] != "cuda" or manifest["status"] != "completed" or "," in name:
+            continue
+        if name not in estimates:
+            estimates[name] = config(f"experiment={name}")["estimate"]
+        made = make_plan(manifest["config"] | {"estimate": estimates[name]})
+        if not 0.5 <= made.estimated_minutes(timed=True, gpu=manifest["gpu"]["name"]) / took <= 2:
+            odd.append((name, manifest["run_id"], took))
+    assert len(estimates) > 40
+    assert odd == []
 
 
 def test_what_is_never_settled_is_not_estimated_so():

@@ -41,6 +41,15 @@ def test_a_group_reads_back(opened, folder):
     assert run.manifest["groups"][0]["energy_j"] == 12.0
 
 
+def test_samples_of_other_ranks_read_back(opened, folder):
+    """Guard: a group need not be of one worker; recorded runs say nothing of ranks, and their groups are of one."""
+    several = replace(group(), ranks={1: group(n=40).samples})
+    opened.append(several)
+    stored = read_group(folder / "group-0001.json.gz", ["a", "b"])
+    assert stored.ranks[1]["a"].rounds.tolist() == list(range(40))
+    assert load_run(folder).samples("a").size == 30
+
+
 def test_timing_again_replaces_what_readers_see(opened, folder):
     opened.append(group())
     opened.append(group(n=40, tflops=800.0))

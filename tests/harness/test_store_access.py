@@ -3,11 +3,13 @@
 import errno
 import os
 import shutil
+import time
 
 import pytest
 from harness_support import MANIFEST, group
 
 from harness.records.errors import HarnessError
+from harness.runs import MANIFEST as MANIFEST_NAME
 from harness.runs import load_run, store
 from harness.runs.store import Store, StoreError
 
@@ -33,6 +35,36 @@ def test_two_runs_into_one_folder(folder):
     with Store.create(folder, MANIFEST):
         pass
     assert not beside.exists()
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_writers_of_several_processes_store_one_after_the_other(folder):
+    """Guard: whoever finds the folder in use, half made or just made by another is refused; nobody's group is lost."""
+
+    def write(number):
+        with Store.reopen(folder) if folder.exists() else Store.create(folder, MANIFEST) as opened:
+            opened.append(group(f"M={number + 1};N=9;K=9", cases=(f"c{number}",)))
+
+    children = []
+    for number in range(4):
+        children.append(os.fork())
+        if children[-1] == 0:
+            for _ in range(2000):
+                try:
+                    write(number)
+                    os._exit(0)
+                except StoreError:
+                    time.sleep(0.002)
+                except BaseException as error:
+                    os.write(2, repr(error).encode())
+                    break
+            os._exit(1)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
+    assert set(load_run(folder).measurements["case_id"]) == {f"c{number}" for number in range(4)}
+    assert sorted(path.name for path in folder.iterdir()) == [
+        *(f"group-{n:04}.json.gz" for n in range(1, 5)),
+        MANIFEST_NAME,
+    ]
 
 
 def test_a_lock_is_not_taken_on_a_file_that_is_gone(folder, monkeypatch):
