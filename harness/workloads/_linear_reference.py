@@ -112,16 +112,6 @@ def scan(
     return torch.cat(parts, dim=1), state
 
 
-def draw(shape: tuple[int, ...], generator: torch.Generator, distribution: str) -> torch.Tensor:
-    """A bfloat16 tensor: U(-1, 1) for `uniform`, zeros for `zeros`, N(0, 1) for every other distribution."""
-    tensor = torch.empty(shape, dtype=torch.bfloat16, device=generator.device)
-    if distribution == "uniform":
-        return tensor.uniform_(-1, 1, generator=generator)
-    if distribution == "zeros":
-        return tensor.zero_()
-    return tensor.normal_(generator=generator)
-
-
 def uniform(shape: tuple[int, ...], generator: torch.Generator, low: float, high: float) -> torch.Tensor:
     """A float32 tensor, U(low, high)."""
     return torch.empty(shape, dtype=torch.float32, device=generator.device).uniform_(low, high, generator=generator)

@@ -16,6 +16,7 @@ from functools import lru_cache
 import torch
 
 from harness.records.errors import HarnessError
+from harness.workloads._drawing import draw
 from harness.workloads.spec import ProblemSpec
 
 PAGES = (16, 32, 64, 128, 256)
@@ -134,7 +135,7 @@ def make_cache(
     distribution: str,
 ) -> torch.Tensor:
     """A cache (pages, page, ...) in bfloat16, poisoned where the distribution says so."""
-    cache = draw(shape, generator, distribution)
+    cache = draw(shape, generator, distribution, DISTRIBUTIONS)
     if distribution != "poisoned":
         return cache
     page, used = shape[1], torch.zeros(shape[0], dtype=torch.bool, device=cache.device)
@@ -145,14 +146,6 @@ def make_cache(
             cache[int(table[sequence, count - 1]), length % page :] = torch.nan
     cache[~used] = torch.nan
     return cache
-
-
-def draw(shape: tuple[int, ...], generator: torch.Generator, distribution: str) -> torch.Tensor:
-    """A bfloat16 tensor on the generator's device."""
-    if distribution not in DISTRIBUTIONS:
-        raise ValueError(f"distribution: got {distribution!r}, supported are {', '.join(DISTRIBUTIONS)}")
-    tensor = torch.empty(shape, dtype=torch.bfloat16, device=generator.device)
-    return tensor.zero_() if distribution == "zeros" else tensor.normal_(generator=generator)
 
 
 def keys_of(cache: torch.Tensor, inputs: Mapping[str, torch.Tensor], sequence: int, length: int) -> torch.Tensor:

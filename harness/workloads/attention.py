@@ -15,6 +15,7 @@ import torch
 
 from harness.records.errors import HarnessError
 from harness.workloads import _attention_reference as in_float64
+from harness.workloads._drawing import draw
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic, same_as
 
 DTYPES = ("bf16",)
@@ -114,7 +115,7 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
     """
     query, key = shapes(problem)
     names = {"q": query, "k": key, "v": key} | ({} if problem.direction == "fwd" else {"dout": query})
-    inputs = {name: _draw(shape, generator, distribution) for name, shape in names.items()}
+    inputs = {name: draw(shape, generator, distribution, DISTRIBUTIONS) for name, shape in names.items()}
     if distribution == "outlier":
         inputs["k"][:, :, problem.Nkv // 3] *= OUTLIER
     return inputs
@@ -123,17 +124,6 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
 def followed(problem: Problem) -> tuple[str, ...]:
     """Inputs that a call has to read anew: of the backward pass dout alone, since the forward pass is made before."""
     return ("q", "k", "v") if problem.direction == "fwd" else ("dout",)
-
-
-def _draw(shape: tuple[int, ...], generator: torch.Generator, distribution: str) -> torch.Tensor:
-    tensor = torch.empty(shape, dtype=torch.bfloat16, device=generator.device)
-    if distribution in ("normal", "outlier"):
-        return tensor.normal_(generator=generator)
-    if distribution == "uniform":
-        return tensor.uniform_(-1, 1, generator=generator)
-    if distribution == "zeros":
-        return tensor.zero_()
-    raise ValueError(f"distribution: got {distribution!r}, supported are {', '.join(DISTRIBUTIONS)}")
 
 
 def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -> tuple[Expected, ...]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 
 from harness.workloads import _linear_reference as in_float64
+from harness.workloads._drawing import draw
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic
 
 DTYPES = ("bf16",)
@@ -77,11 +78,9 @@ def outputs(problem: Problem) -> dict[str, Output]:
 
 def make_inputs(problem: Problem, generator: torch.Generator, distribution: str) -> dict[str, torch.Tensor]:
     """q, k, v, bfloat16 on the generator's device.  normal: N(0, 1); uniform: U(-1, 1); zeros: all zero."""
-    if distribution not in DISTRIBUTIONS:
-        raise ValueError(f"distribution: got {distribution!r}, supported are {', '.join(DISTRIBUTIONS)}")
     rows = (problem.B, problem.H, problem.N)
     widths = {"q": problem.F, "k": problem.F, "v": problem.D}
-    return {name: in_float64.draw((*rows, width), generator, distribution) for name, width in widths.items()}
+    return {name: draw((*rows, width), generator, distribution, DISTRIBUTIONS) for name, width in widths.items()}
 
 
 def features(x: torch.Tensor) -> torch.Tensor:

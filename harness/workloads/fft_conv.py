@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from harness.records.errors import HarnessError
+from harness.workloads._drawing import draw
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic
 
 DTYPES = ("bf16",)
@@ -84,18 +85,9 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
     normal: both N(0, 1), k over sqrt(N); uniform: U(-1, 1) in the same way; decaying: normal, with filters that fade by
     e over N / 2 (the first channel) to N / 64 (the last), as trained ones do; zeros: all zero.
     """
-    if distribution not in DISTRIBUTIONS:
-        raise ValueError(f"distribution: got {distribution!r}, supported are {', '.join(DISTRIBUTIONS)}")
     device = generator.device
-    u = torch.empty(problem.B, problem.D, problem.N, dtype=torch.bfloat16, device=device)
-    k = torch.empty(problem.D, problem.N, dtype=torch.float32, device=device)
-    if distribution == "zeros":
-        return {"u": u.zero_(), "k": k.zero_()}
-    for tensor in (u, k):
-        if distribution == "uniform":
-            tensor.uniform_(-1, 1, generator=generator)
-        else:
-            tensor.normal_(generator=generator)
+    u = draw((problem.B, problem.D, problem.N), generator, distribution, DISTRIBUTIONS)
+    k = draw((problem.D, problem.N), generator, distribution, DISTRIBUTIONS, torch.float32)
     if distribution == "decaying":
         time = torch.arange(problem.N, device=device) / problem.N
         k *= torch.exp(-torch.linspace(2, 64, problem.D, device=device)[:, None] * time)

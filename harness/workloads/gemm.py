@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
+from harness.workloads._drawing import draw
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic
 
 DTYPES = ("bf16",)
@@ -69,19 +70,12 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
 
 
 def _draw(shape: tuple[int, int], generator: torch.Generator, distribution: str) -> torch.Tensor:
-    tensor = torch.empty(shape, dtype=torch.bfloat16, device=generator.device)
-    if distribution == "normal":
-        return tensor.normal_(generator=generator)
-    if distribution == "uniform":
-        return tensor.uniform_(-1, 1, generator=generator)
-    if distribution == "zeros":
-        return tensor.zero_()
-    if distribution == "sparse24":
-        rows, columns = shape
-        kept = torch.tensor(_KEPT, dtype=torch.bfloat16, device=generator.device)
-        choice = torch.randint(len(kept), (rows, -(-columns // 4)), generator=generator, device=generator.device)
-        return tensor.normal_(generator=generator).mul_(kept[choice].view(rows, -1)[:, :columns])
-    raise ValueError(f"distribution: got {distribution!r}, supported are {', '.join(DISTRIBUTIONS)}")
+    if distribution != "sparse24":
+        return draw(shape, generator, distribution, DISTRIBUTIONS)
+    rows, columns = shape
+    kept = torch.tensor(_KEPT, dtype=torch.bfloat16, device=generator.device)
+    choice = torch.randint(len(kept), (rows, -(-columns // 4)), generator=generator, device=generator.device)
+    return draw(shape, generator, "normal", DISTRIBUTIONS).mul_(kept[choice].view(rows, -1)[:, :columns])
 
 
 def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -> tuple[Expected, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from harness.workloads import gemm
+from harness.workloads._drawing import draw
 from harness.workloads._rounding import roundings
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic, inputs_are
 
@@ -63,14 +64,7 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
         shapes |= {"gate": (1, problem.N), "residual": (problem.M, problem.N)}
     else:
         shapes |= {"bias": (1, problem.N)}
-    if distribution not in DISTRIBUTIONS:
-        raise ValueError(f"distribution: got {distribution!r}, supported are {', '.join(DISTRIBUTIONS)}")
-    drawn = {name: torch.zeros(shape, dtype=torch.bfloat16, device=generator.device) for name, shape in shapes.items()}
-    for tensor in drawn.values():
-        if distribution == "normal":
-            tensor.normal_(generator=generator)
-        elif distribution == "uniform":
-            tensor.uniform_(-1, 1, generator=generator)
+    drawn = {name: draw(shape, generator, distribution, DISTRIBUTIONS) for name, shape in shapes.items()}
     drawn["b"] *= problem.K**-0.5
     return {name: tensor[0] if name in ("bias", "gate") else tensor for name, tensor in drawn.items()}
 

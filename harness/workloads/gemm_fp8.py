@@ -14,6 +14,7 @@ import torch
 
 from harness.records.errors import HarnessError
 from harness.workloads import gemm
+from harness.workloads._drawing import draw
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic, inputs_are
 
 DTYPES = ("e4m3",)
@@ -73,8 +74,6 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
     normal: N(0, 1); uniform: U(-1, 1); zeros: all zero, with scales of 1. Each matrix, or each row of a and column of
     b, is divided by its scale, which puts its largest element on 448.
     """
-    if distribution not in DISTRIBUTIONS:
-        raise ValueError(f"distribution: got {distribution!r}, supported are {', '.join(DISTRIBUTIONS)}")
     rowwise = problem.scales == "rowwise"
     a, scale_a = _quantised((problem.M, problem.K), generator, distribution, rowwise=rowwise)
     w, scale_w = _quantised((problem.N, problem.K), generator, distribution, rowwise=rowwise)
@@ -90,11 +89,7 @@ def _quantised(
     shape: tuple[int, int], generator: torch.Generator, distribution: str, *, rowwise: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(rows, columns) e4m3, and its scales: (rows, 1) or (1, 1) float32."""
-    drawn = torch.zeros(shape, dtype=torch.bfloat16, device=generator.device)
-    if distribution == "normal":
-        drawn.normal_(generator=generator)
-    elif distribution == "uniform":
-        drawn.uniform_(-1, 1, generator=generator)
+    drawn = draw(shape, generator, distribution, DISTRIBUTIONS)
     largest = drawn.abs().amax(1, keepdim=True).float()
     if not rowwise:
         largest = largest.amax(0, keepdim=True)

@@ -18,6 +18,7 @@ import torch
 
 from harness.workloads import _hedgehog_reference as blocks
 from harness.workloads import _linear_reference as in_float64
+from harness.workloads._drawing import draw
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic
 
 DTYPES = ("bf16",)
@@ -87,14 +88,12 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
     head thirty times as large. The maps are N(0, 1 / D), so that x W is N(0, 1) for normal inputs; alpha and beta are
     U(0.25, 0.75), as sigmoids of small numbers.
     """
-    if distribution not in DISTRIBUTIONS:
-        raise ValueError(f"distribution: got {distribution!r}, supported are {', '.join(DISTRIBUTIONS)}")
     shape = (problem.B, problem.H, problem.N, problem.D)
-    inputs = {name: in_float64.draw(shape, generator, distribution) for name in ("q", "k", "v")}
+    inputs = {name: draw(shape, generator, distribution, DISTRIBUTIONS) for name in ("q", "k", "v")}
     if distribution == "outlier":
         inputs["k"][:, :, problem.N // 3] *= OUTLIER
     for name in ("q_map", "k_map"):
-        inputs[name] = in_float64.draw((problem.H, problem.D, problem.F), generator, "normal") * problem.D**-0.5
+        inputs[name] = draw((problem.H, problem.D, problem.F), generator, "normal", DISTRIBUTIONS) * problem.D**-0.5
     for name in ("alpha", "beta"):
         inputs[name] = in_float64.uniform((problem.H,), generator, 0.25, 0.75)
     return inputs

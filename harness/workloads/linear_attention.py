@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from harness.workloads import _linear_reference as in_float64
+from harness.workloads._drawing import draw
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic, inputs_are
 
 DTYPES = ("bf16",)
@@ -75,10 +76,8 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
     over the heads; a decay per step varies between nothing and twice that from row to row. forgetting and remembering:
     N(0, 1) with log decays of `FORGETTING` and `REMEMBERING`, near 0 and near 1.
     """
-    if distribution not in DISTRIBUTIONS:
-        raise ValueError(f"distribution: got {distribution!r}, supported are {', '.join(DISTRIBUTIONS)}")
     shape = (problem.B, problem.H, problem.N, problem.D)
-    inputs = {name: in_float64.draw(shape, generator, distribution) for name in ("q", "k", "v")}
+    inputs = {name: draw(shape, generator, distribution, DISTRIBUTIONS) for name in ("q", "k", "v")}
     if problem.decay != "none":
         inputs["log_decay"] = _decays(problem, generator, distribution)
     return inputs

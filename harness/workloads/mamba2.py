@@ -17,6 +17,7 @@ import torch
 
 from harness.records.errors import HarnessError
 from harness.workloads import _linear_reference as in_float64
+from harness.workloads._drawing import draw
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic, inputs_are
 
 DTYPES = ("bf16",)
@@ -102,11 +103,9 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
     U(-1, 1) for uniform, zero for zeros. forgetting and remembering: as normal, with the steps of `DT`, which leave
     nothing of the row before, or most of the row 16384 before. Both boundaries draw the same numbers.
     """
-    if distribution not in DISTRIBUTIONS:
-        raise ValueError(f"distribution: got {distribution!r}, supported are {', '.join(DISTRIBUTIONS)}")
     times, groups = (problem.B, problem.N), (problem.B, problem.N, problem.G, problem.S)
-    x = in_float64.draw((*times, problem.H, problem.P), generator, distribution)
-    keys, queries = (in_float64.draw(groups, generator, distribution) for _ in range(2))
+    x = draw((*times, problem.H, problem.P), generator, distribution, DISTRIBUTIONS)
+    keys, queries = (draw(groups, generator, distribution, DISTRIBUTIONS) for _ in range(2))
     shape = (*times, problem.H)
     if distribution in DT:
         dt = in_float64.uniform(shape, generator, *DT[distribution])

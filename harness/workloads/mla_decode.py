@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from harness.workloads import _paged
+from harness.workloads._drawing import draw
 from harness.workloads._rounding import roundings
 from harness.workloads.spec import Expected, Output, Tolerance, Traffic
 
@@ -43,7 +44,7 @@ class Problem(_paged.PagedProblem):
 
 def make_inputs(problem: Problem, generator: torch.Generator, distribution: str) -> dict[str, torch.Tensor]:
     """q, kv_cache, block_table and seqlens on the generator's device."""
-    q = _paged.draw((problem.B, problem.Q, problem.H, WIDTH), generator, distribution)
+    q = draw((problem.B, problem.Q, problem.H, WIDTH), generator, distribution, DISTRIBUTIONS)
     table = _paged.make_table(problem.seqlens, problem.page, generator, distribution)
     shape = (_paged.pages_in_cache(problem.seqlens, problem.page), problem.page, WIDTH)
     cache = _paged.make_cache(shape, problem.seqlens, table["block_table"], generator, distribution)

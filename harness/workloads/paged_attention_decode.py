@@ -14,6 +14,7 @@ import torch
 
 from harness.records.errors import HarnessError
 from harness.workloads import _paged
+from harness.workloads._drawing import draw
 from harness.workloads._rounding import roundings
 from harness.workloads.spec import Expected, Output, Tolerance, Traffic
 
@@ -45,7 +46,7 @@ class Problem(_paged.PagedProblem):
 
 def make_inputs(problem: Problem, generator: torch.Generator, distribution: str) -> dict[str, torch.Tensor]:
     """q, k_cache, v_cache, block_table and seqlens on the generator's device."""
-    q = _paged.draw((problem.B, problem.Q, problem.H, problem.D), generator, distribution)
+    q = draw((problem.B, problem.Q, problem.H, problem.D), generator, distribution, DISTRIBUTIONS)
     table = _paged.make_table(problem.seqlens, problem.page, generator, distribution)
     pages = _paged.pages_in_cache(problem.seqlens, problem.page)
     shape = (pages, problem.page, problem.Hkv, problem.D)

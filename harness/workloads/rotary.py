@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from harness.records.errors import HarnessError
+from harness.workloads._drawing import draw
 from harness.workloads._rounding import roundings
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic
 
@@ -88,16 +89,7 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
     normal: N(0, 1); uniform: U(-1, 1); zeros: all zero (runs at higher clocks: the data switch no transistors).
     """
     device = generator.device
-    inputs = {name: torch.empty(problem.shape, dtype=torch.bfloat16, device=device) for name in problem.names}
-    for tensor in inputs.values():
-        if distribution == "normal":
-            tensor.normal_(generator=generator)
-        elif distribution == "uniform":
-            tensor.uniform_(-1, 1, generator=generator)
-        elif distribution == "zeros":
-            tensor.zero_()
-        else:
-            raise ValueError(f"distribution: got {distribution!r}, supported are {', '.join(DISTRIBUTIONS)}")
+    inputs = {name: draw(problem.shape, generator, distribution, DISTRIBUTIONS) for name in problem.names}
     frequencies = BASE ** (-torch.arange(0, problem.D, 2, dtype=torch.float64, device=device) / problem.D)
     angles = torch.outer(torch.arange(problem.N, dtype=torch.float64, device=device), frequencies)
     return inputs | {"cos": angles.cos().bfloat16(), "sin": angles.sin().bfloat16()}
