@@ -29,7 +29,7 @@ def _run() -> int:
     if module is not None:
         del sys.argv[1]
     elif any(word in ("--help", "-h") for word in sys.argv[1:]):
-        module = "harness.command.help"
+        module = "harness.plan.help"
     return int(importlib.import_module(module or "harness.command.cli").main())
 
 

@@ -29,7 +29,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from harness.__main__ import COMMANDS
-from harness.command.help import help_text
+from harness.plan.help import help_text
 from harness.plan.planning import make_plan
 from paper_figures.command.reproduce import parser as report_parser
 from paper_figures.exhibits import choose_exhibits

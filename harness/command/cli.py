@@ -29,10 +29,10 @@ from omegaconf.errors import OmegaConfBaseException
 from harness import runs as results
 from harness.command import cluster
 from harness.command.console import Screen
-from harness.command.help import FLAGS, help_text
 from harness.command.publish import publish
 from harness.command.runner import run_job
 from harness.measure.supervisor import Worker
+from harness.plan.help import FLAGS, help_text
 from harness.plan.planning import make_plan
 from harness.records.errors import HarnessError, one_line
 from harness.records.naming import closest

@@ -24,8 +24,8 @@ from omegaconf import OmegaConf
 
 from harness import workloads
 from harness.command.cli import OBJECTIONS, sentence
-from harness.command.help import FLAGS
 from harness.measure.verification import check_outputs
+from harness.plan.help import FLAGS
 from harness.plan.implementations import LoadError, OptionError, load
 from harness.plan.planning import make_plan
 from harness.plan.seeds import derived

@@ -17,7 +17,8 @@ import torch
 
 from harness.records.errors import HarnessError
 from harness.workloads._drawing import draw
-from harness.workloads.spec import ProblemSpec
+from harness.workloads._rounding import roundings
+from harness.workloads.spec import Expected, ProblemSpec, Tolerance
 
 PAGES = (16, 32, 64, 128, 256)
 
@@ -146,6 +147,11 @@ def make_cache(
             cache[int(table[sequence, count - 1]), length % page :] = torch.nan
     cache[~used] = torch.nan
     return cache
+
+
+def tolerance(problem: ProblemSpec, expected: Expected) -> Tolerance:
+    """Five times what rounding the exact output to bf16 costs, as `attention` explains."""
+    return roundings(expected.values, 5.0, "five times the rounding of the exact output to bf16, as for attention")
 
 
 def keys_of(cache: torch.Tensor, inputs: Mapping[str, torch.Tensor], sequence: int, length: int) -> torch.Tensor:

@@ -14,10 +14,11 @@ import torch
 from harness.workloads import gemm
 from harness.workloads._drawing import draw
 from harness.workloads._rounding import roundings
-from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic, inputs_are
+from harness.workloads.spec import Expected, ProblemSpec, Tolerance, Traffic, inputs_are
 
 DTYPES = ("bf16",)
 DIRECTIONS = ("fwd",)
+flops, outputs = gemm.flops, gemm.outputs  # the product's alone
 DISTRIBUTIONS = ("normal", "uniform", "zeros")
 
 ROUNDINGS = 4
@@ -35,11 +36,6 @@ class Problem(ProblemSpec):
     epilogue: str = inputs_are("bias_gelu", "bias_gelu_tanh", "gate_residual")
 
 
-def flops(problem: Problem) -> int:
-    """2 M N K: the product's alone."""
-    return 2 * problem.M * problem.N * problem.K
-
-
 def traffic(problem: Problem) -> Traffic:
     """A, B, the vector and the residual read once, C written once, two bytes an element."""
     residual = problem.M * problem.N if problem.epilogue == "gate_residual" else 0
@@ -47,11 +43,6 @@ def traffic(problem: Problem) -> Traffic:
         read=2 * (problem.M * problem.K + problem.K * problem.N + problem.N + residual),
         written=2 * problem.M * problem.N,
     )
-
-
-def outputs(problem: Problem) -> dict[str, Output]:
-    """c: (M, N) bfloat16."""
-    return {"c": Output((problem.M, problem.N), "bf16")}
 
 
 def make_inputs(problem: Problem, generator: torch.Generator, distribution: str) -> dict[str, torch.Tensor]:

@@ -19,6 +19,7 @@ from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Tra
 
 DTYPES = ("e4m3",)
 DIRECTIONS = ("fwd",)
+flops = gemm.flops
 DISTRIBUTIONS = ("normal", "uniform", "zeros")
 
 OUTS = ("bf16", "e4m3")
@@ -47,11 +48,6 @@ class Problem(ProblemSpec):
             raise HarnessError(f"gemm_fp8 problem: out is {self.out!r}, needs {' or '.join(OUTS)}")
         if self.K % 16:
             raise HarnessError(f"gemm_fp8 problem: K is {self.K}, needs a multiple of 16")
-
-
-def flops(problem: Problem) -> int:
-    """2 M N K: a multiply and an add a term."""
-    return 2 * problem.M * problem.N * problem.K
 
 
 def traffic(problem: Problem) -> Traffic:

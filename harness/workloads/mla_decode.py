@@ -14,13 +14,12 @@ import torch
 
 from harness.workloads import _paged
 from harness.workloads._drawing import draw
-from harness.workloads._rounding import roundings
-from harness.workloads.spec import Expected, Output, Tolerance, Traffic
+from harness.workloads.spec import Expected, Output, Traffic
 
 DTYPES = ("bf16",)
 DIRECTIONS = ("fwd",)
 DISTRIBUTIONS = _paged.DISTRIBUTIONS
-halved = _paged.halved
+halved, tolerance = _paged.halved, _paged.tolerance
 
 LATENT, ROTARY = 512, 64
 WIDTH = LATENT + ROTARY
@@ -68,11 +67,6 @@ def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -
         keys = _paged.keys_of(inputs["kv_cache"], inputs, sequence, length)[None]
         out.append(_paged.attend(inputs["q"][sequence], keys, keys[..., :LATENT], problem.scale))
     return (Expected("out", torch.stack(out), lambda out: out),)
-
-
-def tolerance(problem: Problem, expected: Expected) -> Tolerance:
-    """Five times what rounding the exact output to bf16 costs, as `attention` explains."""
-    return roundings(expected.values, 5.0, "five times the rounding of the exact output to bf16, as for attention")
 
 
 def flops(problem: Problem) -> int:

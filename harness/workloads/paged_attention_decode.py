@@ -15,13 +15,12 @@ import torch
 from harness.records.errors import HarnessError
 from harness.workloads import _paged
 from harness.workloads._drawing import draw
-from harness.workloads._rounding import roundings
-from harness.workloads.spec import Expected, Output, Tolerance, Traffic
+from harness.workloads.spec import Expected, Output, Traffic
 
 DTYPES = ("bf16",)
 DIRECTIONS = ("fwd",)
 DISTRIBUTIONS = _paged.DISTRIBUTIONS
-halved = _paged.halved
+halved, tolerance = _paged.halved, _paged.tolerance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,11 +72,6 @@ def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -
         )
         out.append(_paged.attend(inputs["q"][sequence], k, v, problem.scale))
     return (Expected("out", torch.stack(out), lambda out: out),)
-
-
-def tolerance(problem: Problem, expected: Expected) -> Tolerance:
-    """Five times what rounding the exact output to bf16 costs, as `attention` explains."""
-    return roundings(expected.values, 5.0, "five times the rounding of the exact output to bf16, as for attention")
 
 
 def flops(problem: Problem) -> int:

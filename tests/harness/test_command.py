@@ -41,7 +41,10 @@ from harness.runs import load_run
         (["workload.implementation.tk=3"], "; did you mean workload.implementations?"),
         (["+timer.budget=3"], "; did you mean timer.budget_seconds?"),
         (["timer=cupti"], "timer=cupti is no choice: there is cuda_events, cuda_events_clean, cuda_graph"),
-        (["problems=[K:64]"], "or {grid: {KEY: [values]}}; quote it, 'problems=[{M:64,N:64,K:64}]': the shell"),
+        (
+            ["problems=[K:64]"],
+            "problems.0 is 'K:64', needs to be {KEY: value}; quote it, 'problems=[{M:64,N:64,K:64}]': the",
+        ),
         (["problem=K:64"], "problem is 'K:64', needs to be {KEY: value}; quote it, 'problem={KEY:value,KEY:value}'"),
         (["implementations=[tkk]"], "did you mean tk?"),
         (["implementations=[tk[stages=2]]"], "quote what holds brackets"),

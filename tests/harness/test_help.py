@@ -10,7 +10,7 @@ from harness_support import ROOT
 
 from harness.command import help as harness_help
 from harness.command.cli import main
-from harness.command.help import WIDTH, help_text
+from harness.plan.help import WIDTH, help_text
 from harness.records.errors import HarnessError
 from harness.records.places import CONFIGS
 

@@ -14,8 +14,8 @@ import pytest
 import torch
 from harness_support import HERE, ROOT, contestant
 
-from harness.command.help import FLAGS
 from harness.command.trace import main, trace
+from harness.plan.help import FLAGS
 from harness.plan.implementations import load
 from harness.plan.planning import Candidate
 from harness.records import provenance
