@@ -44,7 +44,7 @@ class Difference:
 def differences(before: Run, after: Run, subjects: Sequence[str]) -> tuple[Difference, ...]:
     """Everything that differs, what suppresses first.  subjects: implementations whose own code may change."""
     found = [
-        *_of_board(before.manifest["gpu"] or {}, after.manifest["gpu"] or {}),
+        *_of("", _board(before), _board(after), suppresses=True),
         *_of("library ", before.manifest["libraries"], after.manifest["libraries"], suppresses=True),
         *_of_both(_versions(before, subjects, False), _versions(after, subjects, False), suppresses=True),
         *_of("timer.", _timer(before), _timer(after), suppresses=True),
@@ -57,12 +57,6 @@ def differences(before: Run, after: Run, subjects: Sequence[str]) -> tuple[Diffe
 def suppressing(found: Sequence[Difference]) -> tuple[Difference, ...]:
     """Those of the differences that explain away a change of times."""
     return tuple(difference for difference in found if difference.suppresses)
-
-
-def _of_board(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Difference]:
-    for key, name in _BOARD.items():
-        if before.get(key) != after.get(key):
-            yield Difference(name, _text(before.get(key)), _text(after.get(key)), True)
 
 
 def _of(prefix: str, before: Mapping[str, Any], after: Mapping[str, Any], *, suppresses: bool) -> Iterator[Difference]:
@@ -86,6 +80,11 @@ def _versions(run: Run, subjects: Sequence[str], of_subjects: bool) -> dict[str,
         if (name in subjects) == of_subjects:
             found.setdefault(f"version of {name}", set()).add(version)
     return {name: " | ".join(sorted(versions)) for name, versions in found.items()}
+
+
+def _board(run: Run) -> dict[str, Any]:
+    gpu = run.manifest["gpu"] or {}
+    return {name: gpu.get(key) for key, name in _BOARD.items()}
 
 
 def _timer(run: Run) -> dict[str, Any]:

@@ -99,11 +99,6 @@ def test_rounded_output_is_within_the_tolerance_and_mistakes_are_not(distributio
     torch.testing.assert_close(inputs(one, distribution)["u"], inputs(one, distribution)["u"])
 
 
-def test_unknown_distribution_is_named():
-    with pytest.raises(ValueError, match="'cauchy', supported are normal, uniform, decaying, zeros"):
-        inputs(problem(), "cauchy")
-
-
 def test_decaying_filters_fade():
     k = inputs(problem(D=8, N=1024), "decaying")["k"]
     assert float(k[-1, 512:].abs().max()) < 1e-8

@@ -8,8 +8,8 @@ import pytest
 import yaml
 from harness_support import ROOT
 
-from harness.command import help as harness_help
 from harness.command.cli import main
+from harness.plan import help as harness_help
 from harness.plan.help import WIDTH, help_text
 from harness.records.errors import HarnessError
 from harness.records.places import CONFIGS

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import get_type_hints
 
 import pytest
+import torch
 import yaml
 from harness_support import config
 
@@ -232,6 +233,13 @@ def test_every_workload_has_a_configuration_of_its_name():
         assert content["workload"]["name"] == path.stem
         assert path.stem in workloads.names()
         assert content["workload"]["baseline"] in content["workload"]["implementations"]
+
+
+@pytest.mark.parametrize("name", workloads.names())
+def test_inputs_of_an_unknown_distribution_are_not_drawn(name):
+    problem = plan(f"workload={name}").groups[0].problem
+    with pytest.raises(ValueError, match="distribution: got 'cauchy', supported are normal"):
+        workloads.load(name).make_inputs(problem, torch.Generator(), "cauchy")
 
 
 def test_a_users_kernel_joins_from_the_command_line():
