@@ -42,7 +42,7 @@ LARGEST = 2**63 - 1
 ESTIMATED_ON = "NVIDIA H200"
 """The GPU that estimates are of where the one at hand has no datasheet."""
 START_SECONDS = 6.0
-"""Until the first case of a run is measured: processes, imports, roofs; recorded on H100 and H200."""
+"""Until the first case of a run is measured: processes, imports, roofs; recorded on H100s."""
 CLEAN = "cuda_events_clean"
 """The timer whose flush leaves no lines to be written back."""
 _CHECKED = ConfigDict(extra="forbid")
