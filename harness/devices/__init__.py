@@ -56,6 +56,10 @@ class Device(Protocol):
         """What times a call here."""
         ...
 
+    def captured(self, call: Call) -> Call:
+        """The call in a form that runs without its host's code; raises where there is none."""
+        ...
+
     def telemetry(self) -> Telemetry:
         """What reads the board here."""
         ...

@@ -65,6 +65,9 @@ class CpuDevice:
     def stopwatch(self, settings: TimerSettings) -> Stopwatch:
         raise NotImplementedError("the CPU verifies and never times")
 
+    def captured(self, call: Callable[[], Any]) -> Callable[[], Any]:
+        raise NotImplementedError("the CPU verifies and never times")
+
     def telemetry(self) -> Telemetry:
         return NoTelemetry()
 

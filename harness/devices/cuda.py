@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from harness.devices.cuda_clock import EventStopwatch, make_stopwatch
+from harness.devices.cuda_clock import EventStopwatch, captured, make_stopwatch
 from harness.devices.roofs import measure_roofs
 from harness.devices.telemetry import NoTelemetry, NvmlTelemetry, Telemetry, open_nvml
 from harness.plan.planning import TimerSettings
@@ -91,6 +91,9 @@ class CudaDevice:
 
     def stopwatch(self, settings: TimerSettings) -> EventStopwatch:
         return self._make_stopwatch(settings.kind, flush_l2=settings.flush_l2)
+
+    def captured(self, call: Call) -> Call:
+        return captured(call)
 
     def telemetry(self) -> Telemetry:
         return NoTelemetry() if self._nvml is None else NvmlTelemetry(*self._nvml)

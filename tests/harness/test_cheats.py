@@ -3,19 +3,23 @@
 Each test names the guard that it fails without.  They run on the fake GPU and, marked `gpu`, on a real one.
 """
 
+import contextlib
 import functools
+from types import SimpleNamespace
 
 import harness_cheats
 import pytest
 import torch
 from harness_fake_gpu import EARLY_STREAM, LATE_STREAM, FakeGpu, FakeStopwatch
+from harness_support import line
 
 from harness import workloads
+from harness.devices.rounds import Series
 from harness.devices.visits import Seen
 from harness.measure import measure
-from harness.measure.audit import Subject, complain_inside
+from harness.measure.audit import complain_inside
+from harness.measure.contestant import ComplaintError
 from harness.measure.messages import CaseOutcome, Done
-from harness.measure.session import Session
 from harness.plan.planning import Candidate, Group, Limits, TimerSettings
 from harness.records.rows import Status
 
@@ -44,16 +48,8 @@ def contest(device):
         contestants = tuple(Candidate.of(name, {"_target_": path}) for name, path in targets.items())
         sent = []
         machine = gpu() if device == "cuda" else FakeGpu()
-        measure.measure_group(
-            Session(
-                Group("gemm", problem, distribution, seed, contestants),
-                machine,
-                timer,
-                LIMITS,
-                sent.append,
-                lambda index: None,
-            )
-        )
+        group = Group("gemm", problem, distribution, seed, contestants)
+        measure.measure_group(group, machine, timer, LIMITS, line(sent, seed))
         assert isinstance(sent[-1], Done)
         outcomes = {one.index: one for one in sent if isinstance(one, CaseOutcome)}
         assert set(outcomes) == {0, 1}
@@ -133,7 +129,7 @@ def test_other_stream_half_joined(contest, cheat, size):
 def test_inputs_read_early(contest, monkeypatch, inside):
     """Guards: inputs are NaN until the clock starts, and become others in the order of the stream."""
     if not inside:  # as where there is no memory for other inputs
-        monkeypatch.setattr(measure, "_audits", lambda *arguments: None)
+        monkeypatch.setattr(measure._Sitting, "_audits", lambda *arguments: None)
     assert_caught(contest("ReadsEarly"), CHANGED)
 
 
@@ -146,7 +142,7 @@ def test_how_long_the_stream_is_held(contest, monkeypatch, honest, held_us):
     monkeypatch.setattr(
         FakeStopwatch,
         "observed",
-        lambda self, call, ahead, hold_us: held.append(hold_us) or observed(self, call, ahead, hold_us),
+        lambda self, call, visit, hold_us: held.append(hold_us) or observed(self, call, visit, hold_us),
     )
     assert contest("CopiesItsOutput", honest=f"harness_fakes.{honest}")[1].status is Status.PASSED
     assert held[-1] == pytest.approx(held_us, rel=0.05)
@@ -202,10 +198,12 @@ def test_calls_that_are_quicker_in_the_rounds(contest):
 @pytest.mark.parametrize(("late", "said"), [(0, "waits for the device when its inputs have just changed"), (3, "")])
 def test_a_call_that_waits_for_the_device_on_changed_inputs_alone(late, said):
     """Guard: the first branch of `complain_inside`.  Who looks at inputs waits; honest ones always do."""
-    seen = Seen(fresh=[(300.0, False), (310.0, False)], same=[(100.0, True)])
-    subject = Subject(None, None, {}, latency_us=100.0, slow_us=101.0, late=late, inside=seen)
-    assert complain_inside(subject).startswith(said)
-    assert bool(complain_inside(subject)) is bool(said)
+    one = SimpleNamespace(
+        seen=Seen(fresh=[(300.0, False), (310.0, False)], same=[(100.0, True)]),
+        series=Series(latency_us=[100.0, 101.0], late=late),
+    )
+    with pytest.raises(ComplaintError, match=said) if said else contextlib.nullcontext():
+        complain_inside(one)
 
 
 def test_the_last_result_given_back(contest):
@@ -377,7 +375,7 @@ def test_the_same_mask_in_each_call(fixed, status):
     one = Candidate.of("one", {"_target_": "harness_cheats.OneMask", "fixed": fixed})
     sent = []
     group = Group("dropout_add_layernorm", problem, "normal", 0, (one,))
-    measure.measure_group(Session(group, FakeGpu(), TIMER, LIMITS, sent.append, lambda index: None))
+    measure.measure_group(group, FakeGpu(), TIMER, LIMITS, line(sent))
     (outcome,) = [one for one in sent if isinstance(one, CaseOutcome)]
     assert outcome.status is status, outcome.reason
     assert ("draws the same random numbers in each call" in outcome.reason) == bool(fixed)
