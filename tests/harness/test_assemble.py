@@ -54,7 +54,7 @@ def test_above_the_datasheet_roof_is_an_error():
     group = stored([0.001, 20.0])
     magic, other = group.measurements
     assert magic.status is Status.ERROR
-    assert "datasheet allows at the maximum clock" in magic.reason
+    assert "hardware allows at the maximum clock" in magic.reason
     assert magic.n_samples == 0
     assert magic.latency_us_p50 is None
     assert set(group.samples) == {other.case_id}
