@@ -20,11 +20,9 @@ from typing import Any
 
 import torch
 
-from harness.devices.rounds import Sample
+from harness.devices.rounds import Call, Sample
 from harness.devices.visits import PLAIN, Visit
 from harness.plan.planning import CLEAN
-
-Call = Callable[[], Any]
 
 SHORTEST_SPIN_US = 30.0
 """Long enough to hide most launches."""

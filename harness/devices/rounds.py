@@ -48,27 +48,22 @@ class Stopwatch(Protocol):
 
     def wrap(self, call: Call) -> Call:
         """The call in the form that is timed, such as a captured graph; done once, outside the clock."""
-        ...
 
     def sample(self, call: Call, while_running: Callable[[], None], visit: Visit = PLAIN) -> Sample:
         """Times the call once; `while_running` is called while the device is busy with it, the visit's steps are done
         around it in the order of the stream.
         """
-        ...
 
     def observed(self, call: Call, visit: Visit, hold_us: float) -> Sample:
         """Times the call once as `sample` does; the clock starts at least `hold_us` after the host was at the call."""
-        ...
 
     def idle_after_us(self, call: Call, enough_us: float) -> float:
         """Time from the return of a call until nothing runs on the whole device: the median of several looks, fewer
         once most of them are below `enough_us`.
         """
-        ...
 
     def complain(self) -> str:
         """What is wrong with this clock itself; empty if nothing is."""
-        ...
 
 
 @dataclass(frozen=True)

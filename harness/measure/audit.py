@@ -19,8 +19,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 
-from harness.devices import Call, outputs
-from harness.devices.rounds import Sample, Stopwatch
+from harness.devices import outputs
+from harness.devices.rounds import Call, Sample, Stopwatch
 from harness.devices.visits import Written, write
 from harness.measure.contestant import ComplaintError, Contestant
 from harness.measure.judging import Judge

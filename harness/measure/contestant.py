@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from harness.devices import Device
+from harness.devices.device import Device
 from harness.devices.rounds import NOBODY, Call, Series
 from harness.devices.settled import Block
 from harness.devices.telemetry import median_or_none, throttle_text

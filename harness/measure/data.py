@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 
 from harness import workloads
-from harness.devices import Device
+from harness.devices.device import Device
 from harness.measure.line import Line
 from harness.measure.verification import TORCH_DTYPES
 from harness.plan.planning import Group

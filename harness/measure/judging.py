@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from harness.devices import Device
+from harness.devices.device import Device
 from harness.measure.contestant import ComplaintError, Contestant
 from harness.measure.data import Data, Held, Inputs
 from harness.measure.line import Line, ProcessBrokenError

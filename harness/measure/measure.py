@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from harness.devices import Call, Device
+from harness.devices.device import Device
 from harness.devices.outputs import snapshot
-from harness.devices.rounds import ContestantError, RewrittenError, Stopwatch, attributed, sample_turns
+from harness.devices.rounds import Call, ContestantError, RewrittenError, Stopwatch, attributed, sample_turns
 from harness.devices.telemetry import Telemetry
 from harness.devices.turns import Place, Progress, all_turns
 from harness.devices.visits import FRESH_FROM, Audits

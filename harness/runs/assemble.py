@@ -88,7 +88,7 @@ def _samples(group: Group, outcome: CaseOutcome) -> Samples:
 def _judge(plan: Plan, group: Group, outcome: CaseOutcome, machine: Machine) -> CaseOutcome:
     """The outcome, or an error if one of its clocks tells a time that cannot be."""
     complaint = _complain_of_clocks(plan, group, outcome, machine) if len(outcome.latency_us) else None
-    return outcome if complaint is None else replace(_without_times(outcome), status=Status.ERROR, reason=complaint)
+    return outcome if complaint is None else _without_times(outcome, complaint)
 
 
 def _complain_of_clocks(plan: Plan, group: Group, outcome: CaseOutcome, machine: Machine) -> str | None:
@@ -127,19 +127,11 @@ def _limit(dtype: str, machine: Machine) -> Roof | None:
     return measured and Roof(measured.tflops * OVER_MEASURED, measured.gbps * OVER_MEASURED)
 
 
-def _without_times(outcome: CaseOutcome) -> CaseOutcome:
-    return replace(
-        outcome,
-        latency_us=np.empty(0),
-        rounds=np.empty(0, dtype=np.int32),
-        positions=np.empty(0, dtype=np.int32),
-        predecessors=np.empty(0, dtype=np.int32),
-        placements=np.empty(0, dtype=np.int32),
-        sm_clock_mhz=None,
-        power_w=None,
-        throttled="",
-        settled=(),
-    )
+def _without_times(outcome: CaseOutcome, reason: str) -> CaseOutcome:
+    """What is known of a case from its verification, ended for that reason."""
+    untimed = CaseOutcome(outcome.index, Status.ERROR, reason, outcome.version)
+    kept = ("rel_l2_error", "max_abs_error", "worst_output", "tolerance", "peak_memory_mib", "kernel_names", "build")
+    return replace(untimed, **{name: getattr(outcome, name) for name in kept})
 
 
 def _seated(outcomes: Sequence[CaseOutcome]) -> dict[str, stats.Seated]:
