@@ -64,6 +64,9 @@ class CudaDevice(Device):
     def roofs(self) -> dict[str, float]:
         return measure_roofs(self._make_stopwatch("cuda_events", flush_l2=True))
 
+    def generator(self, seed: int) -> torch.Generator:
+        return torch.Generator("cuda").manual_seed(seed)
+
     def poisoned(self, call: Call, output_bytes: Sequence[int]) -> Any:
         torch.cuda.synchronize()
         poison_free_memory(output_bytes)
