@@ -24,7 +24,7 @@ _USED = {
     "torch": "equal isfinite isnan aminmax stack empty full ones Generator",
     "torch.linalg": "vector_norm",
     "torch.Tensor": "clone contiguous copy_ data data_ptr double expand flatten split sub_ sum to view",
-    "torch.cuda": "CUDAGraph Event _sleep current_stream graph memory_snapshot set_stream synchronize",
+    "torch.cuda": "CUDAGraph Event _sleep current_stream graph memory_snapshot synchronize",
     "torch.cuda.Event": "elapsed_time query record synchronize",
     "torch.cuda.CUDAGraph": "replay",
     "time": "monotonic perf_counter sleep",

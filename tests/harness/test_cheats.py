@@ -4,93 +4,25 @@ Each test names the guard that it fails without.  They run on the fake GPU and, 
 """
 
 import contextlib
-import functools
-import multiprocessing
 from dataclasses import replace
 from types import SimpleNamespace
 
 import harness_cheats
 import pytest
 import torch
-from harness_fake_gpu import EARLY_STREAM, LATE_STREAM, FakeGpu, FakeStopwatch
+from harness_contest import LIMITS, TIMER, assert_caught
+from harness_fake_gpu import FakeGpu, FakeStopwatch
 from harness_support import line
 
 from harness import workloads
 from harness.devices.rounds import Series
 from harness.devices.visits import Seen
-from harness.measure import measure, verification
+from harness.measure import measure
 from harness.measure.audit import complain_inside
 from harness.measure.contestant import ComplaintError
-from harness.measure.line import ProcessBrokenError
-from harness.measure.messages import CaseOutcome, Done
-from harness.measure.supervisor import Seeds, Supervisor
-from harness.measure.verification import check_outputs
-from harness.plan.planning import Candidate, Group, Limits, TimerSettings
-from harness.plan.seeds import derived
+from harness.measure.messages import CaseOutcome
+from harness.plan.planning import Candidate, Group
 from harness.records.rows import Status
-
-TIMER = TimerSettings("cuda_events", True, 0.005, 0.2, 0.002, 12, 12, 20)
-LIMITS = Limits(case_seconds=240, call_seconds=240, profile_seconds=10, memory_fraction=0.3)
-SIZES = {"cpu": {"M": 64, "N": 64, "K": 64}, "cuda": {"M": 1024, "N": 1024, "K": 1024}}
-
-
-@functools.cache
-def gpu():
-    from harness.devices.cuda import CudaDevice
-
-    return CudaDevice()
-
-
-def put_back():
-    """Undoes what a cheat has changed in this process."""
-    for undo in harness_cheats.CACHE.pop("undo", []):
-        undo()
-
-
-@pytest.fixture
-def contest(device):
-    """contest("Cheat") -> (how the cheat ended, how an honest competitor did), both in one group."""
-    harness_cheats.CACHE.clear()
-    EARLY_STREAM.clear()
-    LATE_STREAM.clear()
-
-    def run(cheat, *, distribution="normal", timer=TIMER, sizes=None, honest="harness_fakes.Good", seed=0):
-        problem = workloads.parse_problem("gemm", sizes or SIZES[device], dtype="bf16", direction="fwd")
-        targets = {"cheat": f"harness_cheats.{cheat}", "honest": honest}
-        contestants = tuple(Candidate.of(name, {"_target_": path}) for name, path in targets.items())
-        sent = []
-        machine = gpu() if device == "cuda" else FakeGpu()
-        group = Group("gemm", problem, distribution, seed, contestants)
-        try:
-            measure.measure_group(group, machine, timer, LIMITS, line(sent, seed))
-        except ProcessBrokenError as broken:  # the parent goes on without it, in another process
-            put_back()
-            lost, sent = broken.message, []
-            assert lost.index == 0, lost
-            rest = replace(group, contestants=contestants[1:])
-            measure.measure_group(rest, machine, timer, LIMITS, line(sent, seed))
-            sent[:] = [replace(one, index=1) if isinstance(one, CaseOutcome) else one for one in sent]
-            sent.insert(0, CaseOutcome(0, lost.status, lost.reason))
-        assert isinstance(sent[-1], Done)
-        outcomes = {one.index: one for one in sent if isinstance(one, CaseOutcome)}
-        assert set(outcomes) == {0, 1}
-        return outcomes[0], outcomes[1]
-
-    yield run
-    put_back()
-    harness_cheats.CACHE.clear()
-    EARLY_STREAM.clear()
-    LATE_STREAM.clear()
-
-
-def assert_caught(outcomes, *words, status=Status.FAILED_VERIFICATION):
-    cheat, honest = outcomes
-    assert cheat.status is status, cheat
-    assert len(cheat.latency_us) == 0
-    assert any(word in cheat.reason for word in words), cheat.reason
-    assert honest.status is Status.PASSED, honest.reason
-    assert len(honest.latency_us) >= 12
-
 
 CHANGED = "right before the clock started"
 INSIDE = "wrong in a round at random"
@@ -370,97 +302,6 @@ def test_a_cheat_in_a_graph(contest, device):
     assert_caught(
         contest("CachedByPointer", timer=replace(TIMER, kind="cuda_graph")), CHANGED, LAST, "no kernel at all"
     )
-
-
-SETTLED = replace(TIMER, settled="always", settled_block_seconds=0.06, settled_drop_seconds=0.01)
-
-
-def test_a_graph_that_skips(contest):
-    """Guard: audits among the sustained calls.  That they take 0.9 of the rounds at least is for `test_assemble`."""
-    assert_caught(contest("SkipsInGraphs", timer=SETTLED), "sustained calls at random")
-
-
-@pytest.mark.parametrize("device", ["cpu"])  # the times are told
-def test_calls_that_are_honest_now_and_then(contest):
-    """Guard: `SLOW`, a quarter: a slowest twentieth is cheap to keep honest."""
-    assert_caught(contest("HonestNowAndThen"), "in a round at random")
-
-
-def test_work_left_behind_most_calls(contest):
-    """Guards: the median of the looks at the whole device, and the look behind each sample."""
-    assert_caught(contest("LeavesWorkBehindMostCalls"), "works on a stream that the clock does not see")
-
-
-@pytest.mark.parametrize(
-    ("cheat", "said"),
-    [
-        ("ReplacesTheNorm", "replaced torch.linalg.vector_norm"),
-        ("ReplacesTheJudge", "replaced harness.measure.verification.errors"),
-        ("ReplacesTheClock", "replaced time.perf_counter"),
-        ("ListensToTheHarness", "a hook that sees every call"),
-        ("LeavesASetting", "left torch.backends.cudnn.enabled=False, which the others share"),
-        ("RegistersANorm", "a known one of"),
-    ],
-)
-def test_what_all_share_is_touched(contest, cheat, said):
-    """Guards: `Seal`, and behind each contestant a known error and an output that is known to be wrong; what it did is
-    gone with its process."""
-    assert_caught(contest(cheat), said)
-
-
-@pytest.mark.parametrize("device", ["cpu"])  # the search would be late on a real one
-def test_samples_rewritten(contest):
-    """Guard: the digest of the samples as they were taken; by whom cannot be told."""
-    for outcome in contest("RewritesItsSamples"):
-        assert outcome.status is Status.FAILED_VERIFICATION
-        assert "samples were changed after they had been taken, by whom cannot be told" in outcome.reason
-
-
-@pytest.mark.parametrize("device", ["cpu"])  # the times are told
-def test_a_rivals_result_taken(contest):
-    """Guards: outputs are NaN behind an audited call, and `SAME_FACTOR`."""
-    assert_caught(contest("TakesARivalsResult", honest="harness_cheats.LeavesItsBuffer"), "found in memory")
-
-
-def test_the_seed_stays_with_the_parent(device):
-    """Guard: seeds are derived in the parent; whoever finds the group in its process finds no seed in it."""
-    if device == "cuda":
-        pytest.skip("the search is the same on the fake GPU")
-    problem = workloads.parse_problem("gemm", SIZES["cpu"], dtype="bf16", direction="fwd")
-    one = Candidate.of("one", {"_target_": "harness_cheats.FindsTheSeed"})
-    with Supervisor({"_target_": "harness_fakes.FakeGpu"}) as supervisor:
-        (outcome,) = supervisor.measure(Group("gemm", problem, "normal", 77, (one,)), TIMER, LIMITS).outcomes
-    assert outcome.status is Status.PASSED, outcome.reason
-    assert float(outcome.latency_us.mean()) == pytest.approx(100, rel=0.05)
-
-
-def test_a_seed_is_given_once():
-    """Guard: whoever asks for a seed before it is drawn with is noticed when it is."""
-    ours, theirs = multiprocessing.Pipe()
-    seeds = Seeds(ours)
-    seeds.of_group(5)
-    answers = []
-    for use in [("audit", 1), ("audit", 2), ("audit", 1)]:
-        theirs.send(use)
-        answers.append(theirs.recv())
-    assert answers == [derived(5, "audit", 1), derived(5, "audit", 2), None]
-
-
-def test_an_error_of_nothing_is_impossible():
-    """Guard: `LEAST`; no output of a dtype is nearer to the reference than the reference rounded to it."""
-    gemm = workloads.load("gemm")
-    problem = workloads.parse_problem("gemm", SIZES["cpu"], dtype="bf16", direction="fwd")
-    inputs = gemm.make_inputs(problem, torch.Generator().manual_seed(0), "normal")
-    expected = gemm.reference(problem, inputs, 0)
-    output = harness_cheats.function(**inputs)
-    assert check_outputs(gemm, problem, output, expected).passed
-    rounded = [replace(part, values=part.select(output).double()) for part in expected]
-    assert check_outputs(gemm, problem, output, rounded).passed, "a reference that is a number of the dtype"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(verification, "errors", lambda output, *rest: (1e-3 if output.dtype.itemsize == 2 else 2e-3, 0.0))
-        patch.setattr(verification, "_rounding", lambda *given: 1.6e-3)
-        check = check_outputs(gemm, problem, output, expected)
-    assert "which rounding alone costs: impossible" in check.reason
 
 
 def test_outputs_are_read_once_they_are_plain():
