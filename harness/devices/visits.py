@@ -10,6 +10,7 @@ much the writing itself changes a time. Their samples are not results: what was 
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,9 +29,6 @@ LATER = 1 / 12
 
 FRESH_FROM = 2
 """The first number of a draw that is timed only; 0 and 1 are for checking."""
-
-_system = random.SystemRandom()
-"""Which rounds are audited is drawn when they come: what lies in memory does not tell."""
 
 
 class Visit:
@@ -123,29 +121,38 @@ class Audits:
     sets: the input sets of the rounds, the inputs that a call has to follow.  draw(n): others, drawn from the n-th
     seed; what 0 gives has a reference already; checked: the number of the draw that is checked.  pairs: pairs of rounds
     that there are in any case.  seen: of each contestant, perhaps with what was seen at another buffer placement.
+    chance(n): a seed for the n-th decision, asked for when it is due, so that nothing in memory tells of the next.
     """
 
     def __init__(
-        self, sets: Sequence[Inputs], draw: Callable[[int], Inputs], seen: Sequence[Seen], pairs: int, checked: int
+        self,
+        sets: Sequence[Inputs],
+        draw: Callable[[int], Inputs],
+        seen: Sequence[Seen],
+        pairs: int,
+        checked: int,
+        chance: Callable[[int], int],
     ) -> None:
         import torch
 
         self._sets, self._draw, self._seen, self._checked = sets, draw, seen, checked
         self._pairs, self._first, self._count = pairs, min(pairs, FIRST_PAIRS), 0
-        self._due = not any(one.held for one in seen) or _system.random() < 0.5  # which placement is checked
-        self._turn = _system.randrange(2)
+        self._chances = (random.Random(chance(number)) for number in itertools.count())
+        first = next(self._chances)
+        self._due = not any(one.held for one in seen) or first.random() < 0.5  # which placement is checked
+        self._turn = first.randrange(2)
         self._source: Inputs = {}
         self._own = {name: torch.empty_like(tensor) for name, tensor in sets[0].items()}
-        self._prepare()
+        self._prepare(first)
 
     def next_pair(self, current: int, first: int) -> Iterator[tuple[tuple[int, ...], Visit]]:
         """The two rounds of an audit on input set `current`, each its order and its visit; none if none is due.
 
         They begin and end with the contestant `first`, so that the next one cannot detect the audit.
         """
-        chance = self._first / self._pairs if self._pairs else LATER
+        chance, drawn = self._first / self._pairs if self._pairs else LATER, next(self._chances)
         self._pairs = max(0, self._pairs - 1)
-        if _system.random() >= chance:
+        if drawn.random() >= chance:
             return
         self._first -= 1
         buffers = self._sets[current]
@@ -155,7 +162,7 @@ class Audits:
             _Audited(buffers, self._own, keeps=False, seen=self._seen),
         ]
         others = [index for index in range(len(self._seen)) if index != first]
-        row = (first, *_system.sample(others, len(others)))
+        row = (first, *drawn.sample(others, len(others)))
         # Alternate, so that one audited round follows calls on the same inputs: a cached result would show as a fast
         # call.
         place = (self._count + self._turn) % 2
@@ -163,11 +170,11 @@ class Audits:
         yield row[::-1], visits[1 - place]
         write(buffers, self._own)
         self._count += 1
-        self._prepare()
+        self._prepare(drawn)
 
-    def _prepare(self) -> None:
+    def _prepare(self, drawn: random.Random) -> None:
         """Draws the inputs of the next audited pair, whenever that will be: one of the first is checked."""
-        check = self._due and _system.random() * self._first < 1
+        check = self._due and drawn.random() * self._first < 1
         self._due = self._due and not check
         self._source = {}  # its memory may be needed for the next
         self._number = self._checked if check else FRESH_FROM + self._count

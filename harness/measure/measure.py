@@ -213,6 +213,7 @@ class _Sitting:
                 [one.seen for one in self.standing],
                 max(1, self.timer.min_rounds // 2),
                 data.checked,
+                partial(data.seed, f"chance, {self._inside(placement)}"),
             )
         except torch.OutOfMemoryError:
             self.judge.device.release()

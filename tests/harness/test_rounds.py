@@ -296,7 +296,14 @@ def test_progress_is_reported_at_least_twice_a_second():
 def test_audits_go_on_behind_the_rounds_that_there_are_in_any_case(trial):
     """Guards: `FIRST_PAIRS` of the first pairs, `LATER` of all others.  Who counts calls is honest in the first."""
     inputs = {"a": torch.zeros(1)}
-    audits = Audits([inputs], lambda number: {"a": torch.ones(1)}, [Seen()], pairs=6, checked=1)
+    audits = Audits(
+        [inputs],
+        lambda number: {"a": torch.ones(1)},
+        [Seen()],
+        6,
+        checked=1,
+        chance=lambda number: hash((trial, number)),
+    )
     audited = [number for number in range(1200) if list(audits.next_pair(0, 0))]
     assert sum(number < 6 for number in audited) == 3
     assert sum(number >= 6 for number in audited) == pytest.approx(1194 / 12, rel=0.5)
