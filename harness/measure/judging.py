@@ -74,38 +74,35 @@ class Judge:
             outcome.peak_memory_mib = peaks[0] if peaks else device.peak_memory_mib(call)
             self._time_planning(one, inputs)
 
-    def look_for_traces(self, one: Contestant) -> None:
+    def look_for_traces(self, one: Contestant, wrong: bool) -> None:
         """Ends it if it has changed the reference; raises `ProcessBrokenError` if it has changed the judge.
 
-        Then the others are judged and timed in another process.
+        Then the others are judged and timed in another process.  wrong: judges an output that is known to be, too,
+        which takes as much memory as one that is right.
         """
         if self.held.was_touched():
             one.outcome.fail(TAMPERED)
-        complaint = self.complain()
+        complaint = self.seal.complain() or self._complain_of_errors() or (self._complain_of_outputs() if wrong else "")
         if complaint:
             raise ProcessBrokenError(Broken(one.index, complaint, Status.FAILED_VERIFICATION))
 
-    def complain(self) -> str:
-        """What is wrong with the judge; empty if nothing is."""
-        complaint = self.seal.complain()
-        setting = "" if complaint else self.seal.changed_setting()
-        if complaint or setting:
-            return complaint or f"left {setting}, which the others share"
-        known = torch.linspace(1.0, 2.0, 4096, dtype=torch.float64, device=self._device())
+    def _complain_of_errors(self) -> str:
+        """Judges a known error."""
+        device = self.device.generator(0).device
+        known = torch.linspace(1.0, 2.0, 4096, dtype=torch.float64, device=device)
         by = random.SystemRandom().uniform(0.01, 0.1)
         found, _ = errors(known * (1 + by), known)
         if not abs(found / by - 1) <= KNOWN_ERROR:
             return f"changed how errors are judged: a known one of {by:.6f} is found to be {found:.6f}"
-        wrong = [
-            torch.ones(output.shape, device=known.device).to(TORCH_DTYPES[output.dtype])
-            for output in self.data.workload.outputs(self.data.problem).values()
-        ]
-        if check_outputs(self.data.workload, self.data.problem, tuple(wrong), self.held.get()).passed:
-            return "changed how outputs are judged: one that is known to be wrong passes"
         return ""
 
-    def _device(self) -> torch.device:
-        return self.device.generator(0).device
+    def _complain_of_outputs(self) -> str:
+        """Judges ones in place of every output."""
+        device, data = self.device.generator(0).device, self.data
+        outputs = data.workload.outputs(data.problem).values()
+        ones = tuple(torch.ones(one.shape, dtype=TORCH_DTYPES[one.dtype], device=device) for one in outputs)
+        right = check_outputs(data.workload, data.problem, ones, self.held.get()).passed
+        return "changed how outputs are judged: one that is known to be wrong passes" if right else ""
 
     def check(self, one: Contestant, outputs: object, expected: Reference, inputs: Inputs | None = None) -> Check:
         """Outputs of a contestant against a reference."""

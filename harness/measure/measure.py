@@ -73,7 +73,7 @@ def measure_group(
         line.begin("verify", one.index, limits.case_seconds)
         with line.ledger.during("verify"):
             judge.verify(one, inputs)
-            judge.look_for_traces(one)
+            judge.look_for_traces(one, wrong=True)
         if any(not same_bytes(inputs[name], tensor) for name, tensor in pristine.items()):
             inputs = {name: tensor.clone() for name, tensor in pristine.items()}
             one.outcome.fail("changed its inputs, which the other implementations share")
@@ -247,7 +247,7 @@ class _Sitting:
                 with one.attempt():
                     audit.examine(one)
                     judge.look_at_kernels(one, one.calls[last])
-                judge.look_for_traces(one)
+                judge.look_for_traces(one, wrong=False)
             line.enter(-1)
             if changed and all(one.outcome.stands for one in self.standing):
                 self._fail_all(f"the input {changed[0]} was changed while it was timed, {UNKNOWN}")

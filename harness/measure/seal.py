@@ -52,18 +52,15 @@ class Seal:
             self._known.setdefault(name, parts)
 
     def complain(self) -> str:
-        """What was replaced; empty if nothing was."""
+        """What was replaced, or is set otherwise; empty if nothing is."""
         now = dict(self._parts())
         for name, parts in self._known.items():
             found = now.get(name, ())
             if len(found) != len(parts) or any(left is not right for left, right in zip(found, parts, strict=True)):
                 return f"replaced {name}, with which all are judged and timed"
-        return ""
-
-    def changed_setting(self) -> str:
-        """The first of PyTorch's settings that is not as it was; empty if all are."""
-        now = _settings()
-        return next((f"{name}={now[name]}" for name, was in self._settings.items() if now[name] != was), "")
+        settings = _settings()
+        changed = [name for name, was in self._settings.items() if settings[name] != was]
+        return f"left {changed[0]}={settings[changed[0]]}, which the others share" if changed else ""
 
     def _parts(self) -> Iterator[tuple[str, tuple[object, ...]]]:
         """Names with what they stand for, a function's code among it."""

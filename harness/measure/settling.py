@@ -61,7 +61,7 @@ def settle_group(
     """
     providers, series = [one.candidate.implementation for one in standing], [one.series for one in standing]
     chosen = who_settles(timer, providers, series)
-    calls = {place: found for place in chosen if (found := _captured(standing[place], judge, limits, sets))}
+    calls = {place: found for place in chosen if (found := _captured(standing[place], judge, timer, limits, sets))}
     must = needed(timer, providers, series)
     lost = [str(standing[place].candidate) for place in chosen if place not in calls and place in must]
     why = f"no sustained times: {', '.join(lost)} has none, beside which they would stand" if lost else ""
@@ -79,7 +79,9 @@ def _seconds(timer: TimerSettings, contestants: int) -> float:
     return 2 * settled_rounds(timer, contestants) * contestants * timer.settled_block_seconds
 
 
-def _captured(one: Contestant, judge: Judge, limits: Limits, sets: Sequence[Inputs]) -> Sequence[Call]:
+def _captured(
+    one: Contestant, judge: Judge, timer: TimerSettings, limits: Limits, sets: Sequence[Inputs]
+) -> Sequence[Call]:
     """The calls of a contestant as graphs; none, and a remark, where they cannot be had.
 
     Each graph keeps its memory: inputs of more than twice the L2 need no other set beside them.
@@ -87,6 +89,8 @@ def _captured(one: Contestant, judge: Judge, limits: Limits, sets: Sequence[Inpu
     judge.line.begin("capture", one.index, limits.case_seconds)
     size = sum(tensor.numel() * tensor.element_size() for tensor in sets[0].values())
     count = 1 if size > 2 * judge.device.l2_bytes else len(sets)
+    if timer.kind == "cuda_graph":  # as they are timed in the rounds
+        return one.calls[:count]
     try:
         with judge.line.ledger.during("prepare", judge.device.wait):
             return [judge.device.captured(call) for call in one.calls[:count]]
