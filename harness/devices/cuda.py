@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import platform
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from harness.devices.cuda_clock import EventStopwatch, make_stopwatch
+from harness.devices.cuda_clock import EventStopwatch, captured, make_stopwatch
+from harness.devices.device import Device
 from harness.devices.roofs import measure_roofs
+from harness.devices.rounds import Call
 from harness.devices.telemetry import NoTelemetry, NvmlTelemetry, Telemetry, open_nvml
 from harness.plan.planning import TimerSettings
 from harness.records.errors import HarnessError, one_line
 from harness.records.naming import as_text
 
-Call = Callable[[], Any]
-
 _POISON_BYTE = 0xFF
 """All bits set is a NaN in bf16, fp16, fp32 and e4m3."""
 
 
-class CudaDevice:
+class CudaDevice(Device):
     """Verifies and measures on device 0."""
 
     kind = "cuda"
@@ -60,7 +59,7 @@ class CudaDevice:
         }
 
     def libraries(self) -> dict[str, str]:
-        return {"python": platform.python_version(), "torch": torch.__version__, "cuda": str(torch.version.cuda)}
+        return {**super().libraries(), "cuda": str(torch.version.cuda)}
 
     def roofs(self) -> dict[str, float]:
         return measure_roofs(self._make_stopwatch("cuda_events", flush_l2=True))
@@ -91,6 +90,9 @@ class CudaDevice:
 
     def stopwatch(self, settings: TimerSettings) -> EventStopwatch:
         return self._make_stopwatch(settings.kind, flush_l2=settings.flush_l2)
+
+    def captured(self, call: Call) -> Call:
+        return captured(call)
 
     def telemetry(self) -> Telemetry:
         return NoTelemetry() if self._nvml is None else NvmlTelemetry(*self._nvml)

@@ -8,7 +8,10 @@ enqueued, the sample is thrown away and the spin made longer.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import random
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,12 +20,9 @@ from typing import Any
 
 import torch
 
-from harness.devices.outputs import snapshot
-from harness.devices.rounds import Sample
+from harness.devices.rounds import Call, Sample
 from harness.devices.visits import PLAIN, Visit
 from harness.plan.planning import CLEAN
-
-Call = Callable[[], Any]
 
 SHORTEST_SPIN_US = 30.0
 """Long enough to hide most launches."""
@@ -39,12 +39,15 @@ SPIN_FACTOR = 1.5
 """Each spin is longer than needed by a random factor up to this, so that a call cannot predict when the clock
 starts."""
 
-_IDLE_TRIALS = 30
-"""Attempts to measure how long the device stays busy after a call. The least counts, so that a hiccup of the host or
-another process's time slice does not."""
+_IDLE_LOOKS = 15
+"""Looks at how long the device stays busy after a call. The median counts, so that neither a hiccup of the host nor a
+few calls that leave nothing behind decide."""
 
 _GRAPH_WARMUPS = 3
 """Calls before a capture, as torch.cuda.graph asks for: lazy initialisation may not happen in one."""
+
+KNOWN_US = 2000.0
+"""Length of the spin by which a stopwatch is checked."""
 
 
 class L2Flush:
@@ -109,32 +112,39 @@ class EventStopwatch:
             del sample  # the memory of its output is needed by the repetition
             spin_us = min(max(2 * spin_us, enough_us), LONGEST_SPIN_US)
 
-    def observed(self, call: Call, ahead: Callable[[], None], hold_us: float) -> Sample:
-        """One call whose inputs are written by `ahead` in the stream, and whose outputs are copied in the stream.
-
-        The spin is no shorter than those of the rounds: what began early there, on another stream, does so here.
-        Work on another stream that is not ordered after this one reads the old contents; work that this stream does not
-        wait for is missing from the copies.
+    def observed(self, call: Call, visit: Visit, hold_us: float) -> Sample:
+        """One call, behind a spin that is no shorter than those of the rounds: what began early there, on another
+        stream, does so here.
         """
         longest_us = SPIN_FACTOR * self._spin_us.get(id(call), SHORTEST_SPIN_US)
-        spin_us = min(max(longest_us, hold_us), LONGEST_SPIN_US)
-        watched = _Watched(ahead)
-        sample = self._once(call, spin_us, _nothing, watched)
-        return replace(sample, held=watched.held)
+        return self._once(call, min(max(longest_us, hold_us), LONGEST_SPIN_US), _nothing, visit)
 
     def idle_after_us(self, call: Call, enough_us: float) -> float:
-        """How long the device is busy after the call has returned, on whichever stream; the first that is enough."""
-        least = float("inf")
-        for _ in range(_IDLE_TRIALS):
+        """How long the device is busy after the call has returned, on whichever stream, in most looks."""
+        looks: list[float] = []
+        while len(looks) < _IDLE_LOOKS and sum(look <= enough_us for look in looks) <= _IDLE_LOOKS // 2:
             torch.cuda.synchronize()
             output = call()
-            returned = time.perf_counter()
-            torch.cuda.synchronize()
-            least = min(least, (time.perf_counter() - returned) * 1e6)
+            looks.append(_until_idle_us())
             del output
-            if least <= enough_us:
-                break
-        return least
+        return statistics.median(looks)
+
+    def complain(self) -> str:
+        """What is wrong with the clock itself: a spin of a known length is timed by events and by the host."""
+        spin = functools.partial(torch.cuda._sleep, int(KNOWN_US * self._cycles_per_us))
+        looks = []
+        for _ in range(3):
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            sample = self._once(spin, SHORTEST_SPIN_US, _nothing, PLAIN)
+            looks.append((sample.latency_us, (time.perf_counter() - began) * 1e6))
+        event_us, host_us = min(looks, key=lambda look: look[1])
+        if 0.98 * KNOWN_US <= event_us <= host_us <= event_us + KNOWN_US:
+            return ""
+        return (
+            f"a wait of at least {KNOWN_US:.0f} us takes {event_us:.0f} us by the events and {host_us:.0f} us by the "
+            "host, its flush included: the clock was touched"
+        )
 
     def _once(
         self,
@@ -160,21 +170,15 @@ class EventStopwatch:
         visit.behind(output)
         while_running()
         self._stop.synchronize()
-        return Sample(self._start.elapsed_time(self._stop) * 1e3, output, in_time, host_us=host_us)
+        busy_us = _until_idle_us()
+        return Sample(self._start.elapsed_time(self._stop) * 1e3, output, in_time, host_us=host_us, busy_us=busy_us)
 
 
-class _Watched(Visit):
-    """Writes inputs with `ahead`, and holds copies of the outputs."""
-
-    def __init__(self, ahead: Callable[[], None]) -> None:
-        self._write = ahead
-        self.held: tuple[Any, ...] = ()
-
-    def ahead(self) -> None:
-        self._write()
-
-    def behind(self, output: Any) -> None:
-        self.held = snapshot(output)
+def _until_idle_us() -> float:
+    """How long the whole device, all streams of it, still has to do."""
+    began = time.perf_counter()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - began) * 1e6
 
 
 def _code(call: Call) -> CodeType | None:
@@ -198,21 +202,34 @@ class GraphStopwatch(EventStopwatch):
 
     def wrap(self, call: Call) -> Call:
         """A replay of the captured call; gives the call's own output tensors, rewritten by each replay."""
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(_GRAPH_WARMUPS):
-                call()
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=side):  # what a call keeps by stream, such as a plan, is there
+        return captured(call)
+
+
+def captured(call: Call) -> Call:
+    """The call as a graph, which runs without its host's code; raises whatever the capture raises.
+
+    Its output tensors are the graph's own, rewritten by each replay.
+    """
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(_GRAPH_WARMUPS):
+            call()
+    torch.cuda.current_stream().wait_stream(side)
+    graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
+    try:
+        with torch.cuda.graph(graph, pool=pool, stream=side):  # what a call keeps by stream, such as a plan, is there
             output = call()
+    except Exception:
+        with contextlib.suppress(Exception):  # else the allocator goes on as within a capture, and gives nothing back
+            torch._C._cuda_endAllocateToPool(torch.cuda.current_device(), pool)
+        raise
 
-        def replay(held: Call = call) -> Any:  # the graph reads memory that only the call keeps from being freed
-            graph.replay()
-            return output
+    def replay(held: Call = call) -> Any:  # the graph reads memory that only the call keeps from being freed
+        graph.replay()
+        return output
 
-        return replay
+    return replay
 
 
 def _nothing() -> None:

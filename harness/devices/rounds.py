@@ -1,39 +1,20 @@
-"""Interleaved rounds: every contestant once a round in balanced orders, until the medians are known well enough.
-
-Clocks, heat and power drift over seconds; contestants timed in the same round see the same drift, so their ratios are
-paired.  Inputs rotate from pair to pair of rounds, an even one and the odd one behind it, the same set for all
-contestants.  The halves that the A/A noise compares see the same buffers.
-"""
+"""Samples calls turn by turn: who runs when, on which inputs, and which turns count is for `harness.devices.turns`."""
 
 from __future__ import annotations
 
+import hashlib
+import struct
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
-
-from harness.devices import seats
+from harness.devices.seats import Row
 from harness.devices.telemetry import Reading, Telemetry
-from harness.devices.visits import PLAIN, Audits, AuditVisit, Visit
-from harness.plan.planning import TimerSettings
-from harness.records import stats
+from harness.devices.visits import PLAIN, Visit
 
 Call = Callable[[], Any]
-
-CHECK_EVERY = 10
-"""Rounds between checks of the stopping rule; computing an interval costs more than a sample of a small kernel."""
-
-LOOK_SECONDS = 0.5
-"""But at least this often, in seconds: a check is also the sign of life that the parent waits for."""
-
-LIGHT_SHARE = 0.5
-"""If calls fill less of a warm-up turn than this, they hardly heat the board."""
-
-LIGHT_WARM_UP = 0.25
-"""Share of the warm-up's time that such calls get; of 1 s that is more than twice what moved buffers get."""
 
 NOBODY = -1
 """Predecessor of a sample whose predecessor is unknown."""
@@ -46,12 +27,12 @@ class Sample:
     latency_us: float
     output: Any
     in_time: bool = True
-    held: tuple[Any, ...] = ()
-    """Of an observed sample: copies of what the outputs held when the clock stopped."""
     host_us: float = 0.0
     """What the host spent in the call."""
     late_us: float = 0.0
     """Time spent before on attempts that were thrown away because the host was late."""
+    busy_us: float = 0.0
+    """How long the device was at work, on whichever stream, when the clock had stopped."""
 
     @property
     def own_us(self) -> float:
@@ -67,26 +48,37 @@ class Stopwatch(Protocol):
 
     def wrap(self, call: Call) -> Call:
         """The call in the form that is timed, such as a captured graph; done once, outside the clock."""
-        ...
 
     def sample(self, call: Call, while_running: Callable[[], None], visit: Visit = PLAIN) -> Sample:
         """Times the call once; `while_running` is called while the device is busy with it, the visit's steps are done
         around it in the order of the stream.
         """
-        ...
 
-    def observed(self, call: Call, ahead: Callable[[], None], hold_us: float) -> Sample:
-        """Times the call once as `sample` does, and keeps in `held` what its outputs were when the clock stopped.
-
-        `ahead` is done on the device right before the clock starts, at least `hold_us` after the host was at the call.
-        """
-        ...
+    def observed(self, call: Call, visit: Visit, hold_us: float) -> Sample:
+        """Times the call once as `sample` does; the clock starts at least `hold_us` after the host was at the call."""
 
     def idle_after_us(self, call: Call, enough_us: float) -> float:
-        """Time from the return of a call until nothing runs on the whole device: the first of several that is enough,
-        or the least of them.
+        """Time from the return of a call until nothing runs on the whole device: the median of several looks, fewer
+        once most of them are below `enough_us`.
         """
-        ...
+
+    def complain(self) -> str:
+        """What is wrong with this clock itself; empty if nothing is."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One call of each contestant: `row` is who, in order, `calls` each one's call on this turn's inputs.
+
+    number: of the round that it is, None if it does not count; placement: where the buffers lie; input_set: which.
+    """
+
+    row: Row
+    calls: Sequence[Call]
+    number: int | None = None
+    placement: int = 0
+    input_set: int = 0
+    visit: Visit = PLAIN
 
 
 @dataclass
@@ -102,39 +94,25 @@ class Series:
     placements: list[int] = field(default_factory=list)
     """Where the buffers of each sample lay: 0 first, 1 when all were moved, and so on."""
     readings: list[Reading] = field(default_factory=list)
+    busy_us: list[float] = field(default_factory=list)
+    """How long the device was busy behind each sample."""
     late: int = 0  # samples for which the device had to wait for the host
     own_us: float = 0.0  # of all of its calls, those of the warm-up included
     late_us: float = 0.0  # spent on attempts that were thrown away, the warm-up's included
-    host_us: list[float] = field(default_factory=list)
-    """What the host spent in each sample's call."""
     last_output: Any = None
     last_set: int = 0
-    calls: Sequence[Call] = ()
-    """What was timed, on each input set."""
 
-
-def moved(series: Series, more: Series, placement: int) -> None:
-    """Appends a contestant's samples taken at another buffer placement."""
-    first = series.rounds[-1] + 1  # a whole number of blocks
-    series.latency_us += more.latency_us
-    series.rounds += [first + number for number in more.rounds]
-    series.positions += more.positions
-    series.predecessors += more.predecessors
-    series.placements += [placement] * len(more.rounds)
-    series.readings += more.readings
-    series.late += more.late
-    series.own_us += more.own_us
-    series.late_us += more.late_us
-    series.host_us += more.host_us
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far the timing of a group is: `worst_width` is the widest median interval over its median."""
-
-    round: int
-    seconds: float
-    worst_width: float
+    def add(self, sample: Sample, turn: Turn, position: int, before: int) -> None:
+        """A sample of a turn that counts."""
+        assert turn.number is not None
+        self.latency_us.append(sample.latency_us)
+        self.rounds.append(turn.number)
+        self.positions.append(position)
+        self.predecessors.append(before)
+        self.placements.append(turn.placement)
+        self.busy_us.append(sample.busy_us)
+        self.late += not sample.in_time
+        self.last_output, self.last_set = sample.output, turn.input_set
 
 
 class ContestantError(Exception):
@@ -145,46 +123,31 @@ class ContestantError(Exception):
         self.index = index
 
 
-def time_rounds(
-    calls: Sequence[Sequence[Call]],
-    stopwatch: Stopwatch,
-    settings: TimerSettings,
-    telemetry: Telemetry,
-    *,
-    seed: int,
-    enter: Callable[[int], None] = lambda index: None,
-    report: Callable[[Progress], None] = lambda progress: None,
-    clock: Callable[[], float] = time.monotonic,
-    audits: Audits | None = None,
-) -> list[Series]:
-    """Samples of every contestant, one a round each; the outputs of the last round stay in the series.
+class RewrittenError(Exception):
+    """Samples are not what they were when they were taken."""
 
-    The rounds are whole blocks of `seats.orders`.  calls[i][s]: contestant i on input set s; seed: of the orders;
-    enter(i) is told before contestant i runs, so that a hang or a crash has a name; audits: happen between the rounds
-    that count (`harness.devices.visits`).  Raises `ContestantError` from whatever a call raised.
+
+def sample_turns(
+    turns: Iterable[Turn],
+    series: Sequence[Series],
+    stopwatch: Stopwatch,
+    telemetry: Telemetry,
+    interval_ms: float,
+    *,
+    enter: Callable[[int], None] = lambda index: None,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Samples the turns one after the other, and adds those that count to the `series` of their contestants.
+
+    enter(i) is told before contestant i runs, so that a hang or a crash has a name; interval_ms: the board is read this
+    often at most, for a whole round.  Raises `ContestantError` from whatever a call raised, and `RewrittenError`.
     """
-    wrapped = _wrap_all(calls, stopwatch, enter)
-    sets = len(wrapped[0])
-    series = [Series(calls=tuple(calls)) for calls in wrapped]
-    orders = seats.orders(len(wrapped), seed)
-    block = seats.block_rounds(len(wrapped))
-    order = next(orders)
-    before = order[0]
-    _warm_up(series, before, stopwatch, settings.warmup_seconds, enter, clock)
-    start = clock()
-    last_reading = -float("inf")
-    last_look, looked_at = 0.0, -CHECK_EVERY
-    number, pair = 0, 0
-    audited: list[tuple[tuple[int, ...], AuditVisit]] = []
-    while True:
-        current = pair % sets
-        visits = audits.pair(pair, current) if audits and not audited and number % 2 == 0 else None
-        if audits and visits:
-            audited = list(zip(audits.rows(order[0]), visits, strict=True))
-        row, visit = audited.pop(0) if audited else (order, PLAIN)
-        read = (clock() - last_reading) * 1e3 >= settings.telemetry_interval_ms
+    before, last_reading = NOBODY, -float("inf")
+    seals = [hashlib.blake2b() for _ in series]
+    for turn in turns:
+        read = turn.number is not None and (clock() - last_reading) * 1e3 >= interval_ms
         last_reading = clock() if read else last_reading
-        for position, index in enumerate(row):
+        for position, index in enumerate(turn.row):
             mine = series[index]
             mine.last_output = None  # its memory is free again before the call asks for more
 
@@ -192,108 +155,28 @@ def time_rounds(
                 mine.readings.append(telemetry.read())
 
             enter(index)
-            with _attributed(index):
-                sample = stopwatch.sample(wrapped[index][current], watch if read else _nothing, visit)
+            with attributed(index):
+                sample = stopwatch.sample(turn.calls[index], watch if read else _nothing, turn.visit)
             mine.own_us += sample.own_us
             mine.late_us += sample.late_us
-            if audits and isinstance(visit, AuditVisit):
-                audits.note(index, visit, sample.latency_us, sample.in_time)
-                before = index
-                continue
-            mine.latency_us.append(sample.latency_us)
-            mine.host_us.append(sample.host_us)
-            mine.rounds.append(number)
-            mine.positions.append(position)
-            mine.predecessors.append(before)
-            mine.placements.append(0)
+            turn.visit.taken(index, sample.latency_us, sample.in_time)
+            if turn.number is not None:
+                mine.add(sample, turn, position, before)
+                seals[index].update(struct.pack("d", sample.latency_us))
             before = index
-            mine.late += not sample.in_time
-            mine.last_output, mine.last_set = sample.output, current
-            del sample
-        if audits and visit.audited:
-            if not audited:
-                audits.left(current)
-                pair += 1
-            continue
-        number += 1
-        pair += number % 2 == 0
-        order = next(orders)
-        elapsed = clock() - start
-        whole = number % block == 0
-        spent = elapsed >= settings.budget_seconds or number + block > settings.max_rounds
-        due = whole and number >= settings.min_rounds and (spent or number - looked_at >= CHECK_EVERY)
-        if not due and elapsed - last_look <= LOOK_SECONDS:
-            continue
-        last_look, looked_at = elapsed, number if due else looked_at
-        width = max(_relative_width(one) for one in series)
-        report(Progress(number, elapsed, width))
-        if whole and finished(number, elapsed, width, settings, block):
-            return series
-
-
-def finished(rounds: int, seconds: float, worst_width: float, settings: TimerSettings, block: int) -> bool:
-    """The stopping rule after a whole block of rounds: enough of them, and either every median known to `ci_width`, or
-    the budget spent, or no room for one more block.
-    """
-    if rounds < settings.min_rounds:
-        return False
-    spent = seconds >= settings.budget_seconds or rounds + block > settings.max_rounds
-    return spent or worst_width <= settings.ci_width
-
-
-def _warm_up(
-    series: Sequence[Series],
-    last: int,
-    stopwatch: Stopwatch,
-    seconds: float,
-    enter: Callable[[int], None],
-    clock: Callable[[], float],
-) -> None:
-    """Every call at least once, then all in turn until the board has reached its working temperature and clocks.
-
-    Where the board mostly flushes and waits there is little heat to wait for: a part of the `seconds` is enough.  The
-    last turn tells, once every call has run before: first calls may be slow.  last: the contestant that runs last.
-    """
-    start, turn, enough = clock(), 0, seconds
-    order = [(last + 1 + step) % len(series) for step in range(len(series))]
-    sets = len(series[0].calls)
-    while turn < sets or clock() - start < enough:
-        began, own_us = clock(), 0.0
-        for index in order:
-            mine = series[index]
-            enter(index)
-            with _attributed(index):
-                sample = stopwatch.sample(mine.calls[turn % sets], _nothing, PLAIN)
-            mine.own_us += sample.own_us
-            mine.late_us += sample.late_us
-            own_us += sample.own_us
             del sample  # its output's memory is free again before the next call asks for more
-        turn += 1
-        light = turn > sets and own_us * 1e-6 < LIGHT_SHARE * (clock() - began)
-        enough = seconds * LIGHT_WARM_UP if light else seconds
-
-
-def _relative_width(series: Series) -> float:
-    samples = np.asarray(series.latency_us)
-    return stats.median_interval(samples).relative_width(float(np.median(samples)))
+    for mine, seal in zip(series, seals, strict=True):
+        if hashlib.blake2b(struct.pack(f"{len(mine.latency_us)}d", *mine.latency_us)).digest() != seal.digest():
+            raise RewrittenError("samples were changed after they had been taken")
 
 
 @contextmanager
-def _attributed(index: int) -> Iterator[None]:
+def attributed(index: int) -> Iterator[None]:
     """Whatever is raised inside becomes a `ContestantError` of this contestant."""
     try:
         yield
     except Exception as error:
         raise ContestantError(index) from error
-
-
-def _wrap_all(calls: Sequence[Sequence[Call]], stopwatch: Stopwatch, enter: Callable[[int], None]) -> list[list[Call]]:
-    wrapped = []
-    for index, sets in enumerate(calls):
-        enter(index)
-        with _attributed(index):
-            wrapped.append([stopwatch.wrap(call) for call in sets])
-    return wrapped
 
 
 def _nothing() -> None:

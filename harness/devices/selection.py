@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -21,51 +21,34 @@ def who_settles(settings: TimerSettings, providers: Sequence[str], series: Seque
     """Indices of the contestants to be measured in sustained blocks: own ones, and the fastest of the others.
 
     providers: the implementation of each.  With `auto`, none if the calls of own ones and of the fastest other are
-    short and the board was not at its power limit in the rounds. Never one whose calls the host launches too slowly
-    (`less_starved`).
+    short and the board was not at its power limit in the rounds.
     """
     if settings.settled == "never":
         return []
-    medians = [float(np.median(one.latency_us)) for one in series]
-    others = [place for place, name in enumerate(providers) if name not in settings.settled_own]
-    fastest = sorted(others, key=lambda place: medians[place])[: settings.settled_fastest]
-    chosen = sorted({*range(len(series))} - {*others} | {*fastest})
-    long = any(medians[place] > settings.settled_over_us for place in _needed(settings, providers, series, chosen))
-    if not (long or settings.settled == "always" or power_capped(series)):
-        return []
-    starved = {one for one in chosen if medians[one] < settings.settled_over_host * _host_us(series[one])}
-    return less_starved(settings, providers, series, chosen, starved)
+    others = [place for place in by_time(series) if providers[place] not in settings.settled_own]
+    chosen = sorted({*range(len(series))} - {*others[settings.settled_fastest :]})
+    long = any(median_us(series[place]) > settings.settled_over_us for place in needed(settings, providers, series))
+    return chosen if long or settings.settled == "always" or power_capped(series) else []
 
 
-def less_starved(
-    settings: TimerSettings,
-    providers: Sequence[str],
-    series: Sequence[Series],
-    chosen: Sequence[int],
-    starved: Container[int],
-) -> list[int]:
-    """The chosen contestants whose blocks are limited by the device and not by the host's launches.
+def needed(settings: TimerSettings, providers: Sequence[str], series: Sequence[Series]) -> list[int]:
+    """The contestants that headlines need: own ones and the fastest of the others.
 
-    None, if an own contestant or the fastest other is not among them: the rates of the rest would stand beside rates of
-    the rounds, and the ratio that matters would be of the rounds anyway.
+    Where one of them cannot be measured in blocks, nobody is: the rates of the rest would stand beside rates of the
+    rounds, and the ratio that matters would be of the rounds anyway.
     """
-    if any(place in starved for place in _needed(settings, providers, series, chosen)):
-        return []
-    return [place for place in chosen if place not in starved]
+    others = [place for place in by_time(series) if providers[place] not in settings.settled_own]
+    return [place for place in range(len(series)) if place not in others[1:]]
 
 
-def _needed(
-    settings: TimerSettings, providers: Sequence[str], series: Sequence[Series], chosen: Sequence[int]
-) -> list[int]:
-    """The chosen contestants that headlines need: own ones and the fastest of the others."""
-    others = [place for place in chosen if providers[place] not in settings.settled_own]
-    fastest = min(others, key=lambda place: float(np.median(series[place].latency_us)), default=None)
-    return [place for place in chosen if place == fastest or place not in others]
+def by_time(series: Sequence[Series]) -> list[int]:
+    """The contestants, the fastest in the rounds first."""
+    return sorted(range(len(series)), key=lambda place: median_us(series[place]))
 
 
-def _host_us(series: Series) -> float:
-    """The host's time in a call; 0 if unknown."""
-    return float(np.median(series.host_us)) if series.host_us else 0.0
+def median_us(series: Series) -> float:
+    """The median of a contestant's samples."""
+    return float(np.median(series.latency_us))
 
 
 def power_capped(series: Sequence[Series]) -> bool:

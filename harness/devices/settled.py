@@ -7,6 +7,9 @@ board and waits for the last, also where one contestant's block ends and the nex
 block, in which the board still has the previous contestant's clock, is dropped.  Blocks come in rounds, each contestant
 once a round in balanced order, so that heat, which drifts over seconds, hits all alike.
 
+The calls are graphs that are replayed, so that no contestant's host is in a block.  Behind one batch of each block, at
+random, the inputs change in the stream, one more call runs, and its outputs are kept; that batch does not count.
+
 Energy is the difference of the board's own counter, which moves in steps of tens of milliseconds.  It is taken between
 the first and the last step seen in what counts of a block.
 """
@@ -15,13 +18,15 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.devices.rounds import ContestantError
+from harness.devices.rounds import attributed
 from harness.devices.telemetry import Reading, Telemetry, median_or_none
+from harness.devices.visits import PLAIN, Visit
 
 BATCH_US = 10_000.0
 """Calls of about this length are a batch.  The board is read while it is at one, which takes some milliseconds."""
@@ -34,6 +39,8 @@ WAIT_US = 50.0
 
 WAITED_SHARE = 0.5
 """Share of the counted batches: a host that waits for fewer is slower than the device, which then runs dry."""
+
+_system = random.SystemRandom()
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,10 @@ class Block:
     def latency_us(self) -> float:
         return self.seconds / self.calls * 1e6
 
+    def after(self, numbers: Sequence[int]) -> Block:
+        """The same block with the number of its predecessor taken from `numbers`, the last of which is nobody's."""
+        return replace(self, predecessor=int(numbers[self.predecessor]))
+
     @property
     def starved(self) -> bool:
         """Whether its time is limited by the host's launches and not by the device."""
@@ -67,10 +78,14 @@ class Block:
 
 @dataclass(frozen=True)
 class Alone:
-    """A contestant: its calls, one an input set, and about how long one takes."""
+    """A contestant: its calls, one an input set, and about how long one takes.  audit: around the call `audited`, once
+    a block.
+    """
 
     calls: Sequence[Callable[[], Any]]
     call_us: float
+    audited: Callable[[], Any] | None = None
+    audit: Visit = PLAIN
 
 
 @dataclass(frozen=True)
@@ -87,7 +102,7 @@ class Board:
 
 @dataclass(frozen=True)
 class _Batch:
-    """Calls that the device has been given: how many, and what waits for their end."""
+    """Calls that the device has been given: how many that count, and what waits for their end."""
 
     calls: int
     wait: Callable[[], None]
@@ -118,7 +133,7 @@ def settle(
     enter(i) is told before contestant i is given to the device.  Raises `ContestantError` from whatever a call raised.
     """
     blocks: list[list[Block]] = [[] for _ in contestants]
-    batches = [_batches(index, one, board, enter) for index, one in enumerate(contestants)]
+    batches = [_batches(index, one, board, enter, block_seconds) for index, one in enumerate(contestants)]
     sequence = [(number, position, index) for number, row in enumerate(orders) for position, index in enumerate(row)]
     following = [index for _, _, index in sequence[1:]]
     ahead = next(batches[sequence[0][2]])
@@ -128,8 +143,8 @@ def settle(
         last = False
         while not last:
             spent = board.clock() - began
-            long_enough = spent + BATCH_US * 1e-6 >= block_seconds and _counted(looks, began + drop_seconds)
-            last = bool(long_enough)
+            counted = sum(look.calls > 0 for look in [*_after(looks, began + drop_seconds)][1:]) + (ahead.calls > 0)
+            last = spent + BATCH_US * 1e-6 >= block_seconds and counted >= LEAST_BATCHES
             current = ahead
             if not last or after is not None:
                 ahead = next(batches[after if last and after is not None else index])
@@ -139,44 +154,52 @@ def settle(
     return blocks
 
 
-def _batches(index: int, contestant: Alone, board: Board, enter: Callable[[int], None]) -> Iterator[_Batch]:
-    """Batch after batch, each given to the device when it is asked for; inputs take turns."""
+def _batches(
+    index: int, contestant: Alone, board: Board, enter: Callable[[int], None], block_seconds: float
+) -> Iterator[_Batch]:
+    """Batch after batch, each given to the device when it is asked for; inputs take turns.
+
+    Of as many as make a block, one at random has the audited call behind it, and does not count.
+    """
     size = max(1, math.ceil(BATCH_US / contestant.call_us))
-    turn = itertools.cycle(contestant.calls)
-    while True:
+    block = max(LEAST_BATCHES + 2, round(block_seconds * 1e6 / (size * contestant.call_us)))
+    turn, place = itertools.cycle(contestant.calls), 0
+    for number in itertools.count():
+        place = _system.randrange(block) if number % block == 0 else place
+        audited = contestant.audited if number % block == place else None
         enter(index)
-        try:
+        with attributed(index):
             for _ in range(size):
                 next(turn)()
+            if audited:
+                contestant.audit.before()
+                contestant.audit.ahead()
+                contestant.audit.behind(audited())
             wait = board.mark()
-        except Exception as error:
-            raise ContestantError(index) from error
-        yield _Batch(size, wait)
+        yield _Batch(0 if audited else size, wait)
 
 
 def _look(batch: _Batch, board: Board, index: int) -> _Look:
     """Reads the board while the batch runs, and waits for its end."""
     reading = board.telemetry.read()
     energy, read_at = board.energy_j(), board.clock()
-    try:
+    with attributed(index):
         batch.wait()
-    except Exception as error:
-        raise ContestantError(index) from error
     ended = board.clock()
     return _Look(ended, (ended - read_at) * 1e6, batch.calls, read_at, reading, energy)
 
 
-def _counted(looks: Sequence[_Look], since: float) -> bool:
-    """Whether enough batches have ended behind the first one that ended after `since`."""
-    return sum(look.ended >= since for look in looks) >= LEAST_BATCHES
+def _after(looks: Sequence[_Look], since: float) -> Iterator[_Look]:
+    """The looks from the first one whose batch ended after `since`."""
+    return itertools.dropwhile(lambda look: look.ended < since, looks)
 
 
 def _block(
     number: int, position: int, predecessor: int, looks: Sequence[_Look], began: float, drop_seconds: float
 ) -> Block:
-    first = next(place for place, look in enumerate(looks) if look.ended >= began + drop_seconds)
-    counted = looks[first + 1 :]  # what ran after the first batch that ended behind what is dropped
-    seconds = counted[-1].ended - looks[first].ended
+    looks = list(_after(looks, began + drop_seconds))
+    counted = looks[1:]  # what ran after the first batch that ended behind what is dropped
+    seconds = sum(now.ended - was.ended for was, now in itertools.pairwise(looks) if now.calls)
     calls = sum(look.calls for look in counted)
     power = _counted_power_w(counted)
     return Block(

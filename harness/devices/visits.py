@@ -5,13 +5,14 @@ between calls of the same contestants, without a pause before it.  Rounds of thi
 inputs, as all rounds do; one of the two is on other inputs, the other has its own inputs written again, which shows how
 much the writing itself changes a time. Their samples are not results: what was written last is still in the L2.
 
-    inputs := NaN | flush | spin | inputs := others | event | the call | event | copies of the outputs
+    inputs := NaN | flush | spin | inputs := others | event | the call | event | copies of the outputs | outputs := NaN
 """
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,11 +27,12 @@ FIRST_PAIRS = 3
 LATER = 1 / 12
 """Share of later pairs that are audited."""
 
+FRESH_FROM = 2
+"""The first number of a draw that is timed only; 0 and 1 are for checking."""
+
 
 class Visit:
     """Hooks around a call, in stream order. This one does nothing."""
-
-    audited = False
 
     def before(self) -> None:
         """Before the cache is flushed."""
@@ -41,24 +43,24 @@ class Visit:
     def behind(self, output: Any) -> None:
         """Right after the clock has stopped."""
 
+    def taken(self, index: int, latency_us: float, in_time: bool) -> None:
+        """The call was a contestant's, and took so long."""
+
 
 PLAIN = Visit()
 
 
 @dataclass
-class AuditVisit(Visit):
-    """Writes `source` into `buffers` right before the clock starts; holds copies of the outputs if `keeps`.
+class Written(Visit):
+    """Writes `source` into `buffers` right before the clock starts, and holds copies of the outputs if `keeps`.
 
-    number: of the draw that `source` is, None if it is what the buffers held.
+    The outputs themselves are NaN afterwards: whoever gets their memory, or finds them, has nothing of them.
     """
 
     buffers: Inputs
     source: Inputs
-    number: int | None
-    keeps: bool
+    keeps: bool = True
     held: tuple[Any, ...] = ()
-
-    audited = True
 
     def before(self) -> None:
         from harness.devices.outputs import fill_nan
@@ -67,118 +69,113 @@ class AuditVisit(Visit):
             fill_nan(buffer.data)
 
     def ahead(self) -> None:
-        for name, buffer in self.buffers.items():
-            buffer.data.copy_(self.source[name])
+        write(self.buffers, self.source)
 
     def behind(self, output: Any) -> None:
-        from harness.devices.outputs import snapshot
+        from harness.devices.outputs import scribble, snapshot
 
         self.held = snapshot(output) if self.keeps else ()
+        scribble(output)
+
+
+def write(buffers: Inputs, values: Inputs) -> None:
+    """The values in the memory that a call reads, unknown to autograd and to the versions of tensors."""
+    for name, tensor in values.items():
+        buffers[name].data.copy_(tensor)
 
 
 @dataclass
 class Seen:
-    """What the audited rounds recorded of one contestant.
+    """What the audits inside the rounds recorded of one contestant.
 
     fresh, same: (latency_us, in_time) on inputs that no call had seen, and on its own ones written anew.  held: copies
-    of the outputs on the draw `number`.
+    of the outputs on the draw that is checked.
     """
 
     fresh: list[tuple[float, bool]] = field(default_factory=list)
     same: list[tuple[float, bool]] = field(default_factory=list)
     held: tuple[Any, ...] = ()
-    number: int = 0
+
+
+@dataclass
+class _Audited(Written):
+    """One of a pair of audited rounds: what it sees of each contestant goes into `seen`."""
+
+    number: int | None = None
+    """Of the draw that `source` is, None if it is what the buffers held."""
+    seen: Sequence[Seen] = ()
+
+    def taken(self, index: int, latency_us: float, in_time: bool) -> None:
+        seen = self.seen[index]
+        if self.number is None:
+            seen.same.append((latency_us, in_time))
+        elif self.number:
+            seen.fresh.append((latency_us, in_time))
+        if self.keeps:
+            seen.held, self.held = self.held, ()
 
 
 class Audits:
     """Which pairs of rounds are audited, with what, and what came of it.
 
     sets: the input sets of the rounds, the inputs that a call has to follow.  draw(n): others, drawn from the n-th
-    seed; what 0 gives has a reference already.  seed: of which, where and how; checked: the number of the draw that is
-    checked.  pairs: pairs of rounds that there are in any case.
+    seed; what 0 gives has a reference already; checked: the number of the draw that is checked.  pairs: pairs of rounds
+    that there are in any case.  seen: of each contestant, perhaps with what was seen at another buffer placement.
+    chance(n): a seed for the n-th decision, asked for when it is due, so that nothing in memory tells of the next.
     """
 
     def __init__(
         self,
         sets: Sequence[Inputs],
         draw: Callable[[int], Inputs],
-        contestants: int,
+        seen: Sequence[Seen],
         pairs: int,
-        seed: int,
         checked: int,
+        chance: Callable[[int], int],
     ) -> None:
         import torch
 
-        self._random = random.Random(seed)
-        self._sets, self._draw, self._checked = sets, draw, checked
-        self._places = set(self._random.sample(range(pairs), min(pairs, FIRST_PAIRS)))
-        self._checked_pair = self._random.randrange(len(self._places))
-        self._count, self._turn = 0, self._random.randrange(2)
-        self._next: Inputs = {}
+        self._sets, self._draw, self._seen, self._checked = sets, draw, seen, checked
+        self._pairs, self._first, self._count = pairs, min(pairs, FIRST_PAIRS), 0
+        self._chances = (random.Random(chance(number)) for number in itertools.count())
+        first = next(self._chances)
+        self._due = not any(one.held for one in seen) or first.random() < 0.5  # which placement is checked
+        self._turn = first.randrange(2)
+        self._source: Inputs = {}
         self._own = {name: torch.empty_like(tensor) for name, tensor in sets[0].items()}
-        self.seen = [Seen() for _ in range(contestants)]
-        self._prepare()
+        self._prepare(first)
 
-    def pair(self, number: int, current: int) -> tuple[AuditVisit, AuditVisit] | None:
-        """The visits of the two rounds of pair `number` on input set `current`; None for two plain ones."""
-        first = self._count < len(self._places)
-        if number not in self._places and (first or self._random.random() >= LATER):
-            return None
+    def next_pair(self, current: int, first: int) -> Iterator[tuple[tuple[int, ...], Visit]]:
+        """The two rounds of an audit on input set `current`, each its order and its visit; none if none is due.
+
+        They begin and end with the contestant `first`, so that the next one cannot detect the audit.
+        """
+        chance, drawn = self._first / self._pairs if self._pairs else LATER, next(self._chances)
+        self._pairs = max(0, self._pairs - 1)
+        if drawn.random() >= chance:
+            return
+        self._first -= 1
         buffers = self._sets[current]
-        for name, buffer in buffers.items():
-            self._own[name].copy_(buffer)
-        checked = self._count == self._checked_pair
+        write(self._own, buffers)
         visits = [
-            AuditVisit(buffers, self._next, self._number, keeps=checked),
-            AuditVisit(buffers, self._own, None, keeps=False),
+            _Audited(buffers, self._source, self._number == self._checked, number=self._number, seen=self._seen),
+            _Audited(buffers, self._own, keeps=False, seen=self._seen),
         ]
+        others = [index for index in range(len(self._seen)) if index != first]
+        row = (first, *drawn.sample(others, len(others)))
         # Alternate, so that one audited round follows calls on the same inputs: a cached result would show as a fast
         # call.
         place = (self._count + self._turn) % 2
-        return visits[place], visits[1 - place]
-
-    def rows(self, first: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Orders of the two rounds, which begin and end with the same contestant, so that the next one cannot detect
-        the audit.
-        """
-        others = [index for index in range(len(self.seen)) if index != first]
-        row = (first, *self._random.sample(others, len(others)))
-        return row, row[::-1]
-
-    def note(self, index: int, visit: AuditVisit, latency_us: float, in_time: bool) -> None:
-        """Records an audited sample of a contestant."""
-        seen = self.seen[index]
-        if visit.number is None:
-            seen.same.append((latency_us, in_time))
-        elif visit.number:
-            seen.fresh.append((latency_us, in_time))
-        if visit.keeps:
-            seen.held, seen.number = visit.held, self._checked
-            visit.held = ()
-
-    def left(self, current: int) -> None:
-        """After a pair: restores the inputs and draws the next ones."""
-        for name, buffer in self._sets[current].items():
-            buffer.data.copy_(self._own[name])
+        yield row, visits[place]
+        yield row[::-1], visits[1 - place]
+        write(buffers, self._own)
         self._count += 1
-        self._prepare()
+        self._prepare(drawn)
 
-    def join(self, later: Audits) -> None:
-        """Merges audits taken at another buffer placement, and picks at random which outputs to check."""
-        instead = self._random.random() < 0.5
-        for mine, more in zip(self.seen, later.seen, strict=True):
-            mine.fresh += more.fresh
-            mine.same += more.same
-            if instead and more.held:
-                mine.held, mine.number = more.held, more.number
-
-    def _prepare(self) -> None:
-        """Draws the inputs of the next audited pair, whenever that will be."""
-        checked = self._count == self._checked_pair
-        self._next = {}  # its memory may be needed for the next
-        self._number = self._checked if checked else FRESH_FROM + self._count
-        self._next = self._draw(self._number)
-
-
-FRESH_FROM = 2
-"""The first number of a draw that is timed only; 0 and 1 are for checking."""
+    def _prepare(self, drawn: random.Random) -> None:
+        """Draws the inputs of the next audited pair, whenever that will be: one of the first is checked."""
+        check = self._due and drawn.random() * self._first < 1
+        self._due = self._due and not check
+        self._source = {}  # its memory may be needed for the next
+        self._number = self._checked if check else FRESH_FROM + self._count
+        self._source = self._draw(self._number)

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 from harness.measure.messages import Broken, Describe, Done, Inspect, Machine, Measure, Refused, Stop
 from harness.records.errors import HarnessError
+from harness.records.rows import Status
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -25,8 +26,10 @@ BROKEN_EXIT = 70
 """Exit code of a worker that ended itself because its device was unusable."""
 
 
-def main(pipe: Connection, running: Synchronized[int], device: Mapping[str, Any]) -> None:
-    """The loop.  running: shared with the parent, index of the contestant whose code runs now, or -1."""
+def main(pipe: Connection, seeds: Connection, running: Synchronized[int], device: Mapping[str, Any]) -> None:
+    """The loop.  running: shared with the parent, index of the contestant whose code runs now, or -1; seeds: answers
+    a purpose and a number with a seed.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: the parent decides
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     with contextlib.suppress(OSError):
@@ -40,8 +43,10 @@ def main(pipe: Connection, running: Synchronized[int], device: Mapping[str, Any]
     from hydra.utils import instantiate
 
     from harness.devices.cpu import product_gflops
+    from harness.measure.contestant import status_of
+    from harness.measure.line import Line, ProcessBrokenError
     from harness.measure.measure import inspect, measure_group
-    from harness.measure.session import ProcessBrokenError, Session, status_of
+    from harness.measure.seal import Seal
     from harness.records.errors import one_line
 
     try:
@@ -53,11 +58,21 @@ def main(pipe: Connection, running: Synchronized[int], device: Mapping[str, Any]
     def enter(index: int) -> None:
         running.value = index
 
+    def ask(purpose: str, number: int) -> int:
+        seeds.send((purpose, number))
+        seed = seeds.recv()
+        if seed is None:
+            reason = f"somebody asked for the seed of {purpose}, {number} before it was drawn with"
+            raise ProcessBrokenError(Broken(-1, reason, Status.FAILED_VERIFICATION))
+        return int(seed)
+
+    seal = Seal(here)
     while True:
         try:
             request = pipe.recv()
         except EOFError:  # the parent is gone
             return
+        seal.learn()  # the request may have brought workloads with it
         match request:
             case Stop():
                 _leave()
@@ -74,12 +89,16 @@ def main(pipe: Connection, running: Synchronized[int], device: Mapping[str, Any]
             case Inspect():
                 for index, contestant in enumerate(request.contestants):
                     enter(index)
-                    pipe.send(inspect(contestant, request.problems, here.kind))
+                    found = inspect(contestant, request.problems, here.kind)
+                    if complaint := seal.complain():
+                        pipe.send(Broken(index, complaint))
+                        return
+                    pipe.send(found)
                 pipe.send(Done())
             case Measure():
-                session = Session(request.group, here, request.timer, request.limits, pipe.send, enter)
+                line = Line(pipe.send, enter, ask)
                 try:
-                    measure_group(session)
+                    measure_group(request.group, here, request.timer, request.limits, line, seal)
                 except ProcessBrokenError as broken:
                     pipe.send(broken.message)
                     os._exit(BROKEN_EXIT)  # no clean-up of a context that is gone

@@ -1,26 +1,28 @@
-"""Checks of a contestant: before it is timed, the audit of the timed call, and the verification afterwards."""
+"""The judge of a group: verifies contestants before they are timed, and what they gave back while they were.
+
+It notices where a contestant has touched the judge itself: behind each it judges a known wrong output and a known
+error, and looks whether anything was replaced.
+"""
 
 from __future__ import annotations
 
-import math
+import random
 import re
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from harness import workloads
-from harness.devices.rounds import Series, Stopwatch
-from harness.devices.visits import Audits, Seen
-from harness.measure.audit import SLOW, Audit, Subject, digest, same_bytes
-from harness.measure.messages import CaseOutcome
-from harness.measure.session import Entrant, Session, join
-from harness.measure.verification import TORCH_DTYPES, check_outputs
-from harness.plan.implementations import Call, Implementation, load
-from harness.plan.planning import Candidate
+from harness.devices.device import Device
+from harness.measure.contestant import ComplaintError, Contestant
+from harness.measure.data import Data, Held, Inputs
+from harness.measure.line import Line, ProcessBrokenError
+from harness.measure.messages import Broken
+from harness.measure.seal import Seal
+from harness.measure.verification import TORCH_DTYPES, Check, check_outputs, errors
 from harness.records.rows import Status
 from harness.workloads.spec import Reference
 
@@ -28,233 +30,154 @@ PLANS = 21
 """Plans that are timed, of which the median counts."""
 
 TAMPERED = "wrote into the reference that outputs are held against"
+UNKNOWN = "by whom cannot be told"
+
+KNOWN_ERROR = 1e-9
+"""How exactly a known error has to be found, relative to it."""
 
 
-def verify(
-    session: Session,
-    index: int,
-    contestant: Candidate,
-    inputs: dict[str, torch.Tensor],
-    expected: Reference,
-) -> Entrant | CaseOutcome:
-    """An `Entrant` if the output is right and the kernels are the promised ones, else how the case ended."""
-    device, problem = session.device, session.group.problem
-    version = ""
-    try:
-        with session.during("prepare"):
-            implementation = load(contestant)
-            missing = implementation.available()
-            if missing:
-                return CaseOutcome(index, Status.UNAVAILABLE, missing)
-            version = implementation.version()
-            refusal = implementation.supports(problem, device.kind)
-            if refusal:
-                return CaseOutcome(index, Status.UNSUPPORTED, refusal, version)
-            call = implementation.prepare(problem, inputs)
-        output = device.poisoned(lambda: _first(session, call), output_bytes(session))
-        check = check_outputs(session.workload, problem, output, expected, inputs, implementation.tolerance(problem))
-        del output
-        outcome = CaseOutcome(
-            index,
-            Status.PASSED if check.passed else Status.FAILED_VERIFICATION,
-            join(_verified_on(session), check.reason) if check.passed else check.reason,
-            version,
-            check.rel_l2_error,
-            check.max_abs_error,
-            check.worst_output,
-            check.tolerance,
-            build=implementation.build_manifest(),
-        )
-        if not check.passed:
-            return outcome
-        peaks: list[float | None] = []  # of the call whose kernels are seen, one for both
-        outcome = _check_kernels(session, implementation, lambda: peaks.append(device.peak_memory_mib(call)), outcome)
-        outcome = replace(outcome, peak_memory_mib=peaks[0] if peaks else device.peak_memory_mib(call))
-        if outcome.status is Status.PASSED:
-            outcome = replace(outcome, reason=join(outcome.reason, _planning(session, implementation, inputs)))
-        return Entrant(index, implementation, outcome) if outcome.status is Status.PASSED else outcome
-    except Exception as error:  # an implementation's own code: whatever it raises is its row's reason
-        return session.failure(index, error, version)
+@dataclass
+class Judge:
+    """Judges the contestants of one group.  held: the reference of the verified inputs, input set 0."""
 
+    data: Data
+    device: Device
+    line: Line
+    seal: Seal
+    held: Held
 
-def _planning(session: Session, implementation: Implementation, inputs: dict[str, torch.Tensor]) -> str:
-    """A remark on what planning takes, the copy of a plan to the device included; none without a plan or a clock."""
-    plan = implementation.planning(session.group.problem, inputs) if session.device.timed else None
-    if plan is None:
-        return ""
-    seconds = []
-    with session.during("prepare"):
-        for _ in range(PLANS):
-            session.device.wait()
-            began = time.perf_counter()
-            plan()
-            session.device.wait()
-            seconds.append(time.perf_counter() - began)
-    return f"planning takes {1e6 * float(np.median(seconds)):.0f} us, which is not in the time"
-
-
-def _first(session: Session, call: Call) -> Any:
-    """The first call, in which libraries compile what they have not compiled yet."""
-    with session.during("prepare"):
-        return call()
-
-
-def _check_kernels(
-    session: Session, implementation: Implementation, call: Callable[[], Any], outcome: CaseOutcome
-) -> CaseOutcome:
-    """The outcome with the kernels that ran; failed if a promised kernel did not run or a foreign one did."""
-    names = session.device.kernel_names(call)
-    if names is None:
-        if session.device.kind != "cuda":
-            return outcome
-        return replace(outcome, reason=join(outcome.reason, "kernel names not checked: the profiler saw no kernel"))
-    if not names:
-        reason = "one call runs no kernel at all: the result was there before it"
-        return replace(outcome, status=Status.FAILED_VERIFICATION, reason=reason)
-    outcome = replace(outcome, kernel_names=names)
-    seen = " | ".join(names)
-    for pattern in implementation.kernel_names(session.group.problem):
-        if not any(re.search(pattern, name) for name in names):
-            reason = f"no kernel that ran matches {pattern!r}, which it says it runs; seen: {seen}"
-            return replace(outcome, status=Status.FAILED_VERIFICATION, reason=reason)
-    for pattern in implementation.foreign_kernel_names():
-        if any(re.search(pattern, name) for name in names):
-            reason = f"a kernel matches {pattern!r}, which is another implementation's; seen: {seen}"
-            return replace(outcome, status=Status.FAILED_VERIFICATION, reason=reason)
-    return outcome
-
-
-def audited(
-    session: Session,
-    entrants: list[Entrant],
-    series: list[Series],
-    buffers: dict[str, torch.Tensor],
-    expected: Reference,
-    stopwatch: Stopwatch,
-    audits: Audits | None,
-) -> tuple[list[CaseOutcome], list[bool]]:
-    """Each entrant's outcome after its audit, and whether its call follows inputs that change under it.
-
-    buffers: the inputs of the last round; they are overwritten.
-    """
-    session.enter(-1)
-    last = series[0].last_set
-    pristine = session.inputs(1 + last)
-    changed = [name for name, tensor in pristine.items() if not same_bytes(tensor, buffers[name])]
-    del pristine
-    audit = Audit(
-        session.workload,
-        session.group.problem,
-        session.device,
-        stopwatch,
-        lambda number: session.followed_inputs(number, "audit"),
-        expected,
-        output_bytes(session),
-        session.timer.kind != "cuda_graph" and workloads.draws(session.workload, session.group.problem),
-        lambda activity, seconds: session.ledger.move("audit", activity, seconds),
-    )
-    sound = digest(expected)
-    judged, follows = [], []
-    for position, (entrant, mine) in enumerate(zip(entrants, series, strict=True)):
-        session.begin("audit", entrant.index, session.limits.case_seconds)
-        call = mine.calls[last]
-        typical, slow = np.quantile(mine.latency_us, [0.5, SLOW])
-        inside = audits.seen[position] if audits else Seen()
-        subject = Subject(entrant.implementation, call, buffers, float(typical), float(slow), mine.late, inside)
-        follows.append(False)
-        try:
-            finding = audit.examine(subject)
-            follows[-1] = finding.follows
-            outcome = entrant.outcome
-            complaint = finding.complaint if digest(expected) == sound else TAMPERED
-            if complaint:
-                outcome = replace(outcome, status=Status.FAILED_VERIFICATION, reason=complaint)
-            else:
-                outcome = replace(outcome, reason=join(outcome.reason, finding.remark))
-                outcome = _check_kernels(session, entrant.implementation, call, outcome)
-        except Exception as error:  # an implementation's own code: whatever it raises is its row's reason
-            outcome = session.failure(entrant.index, error, entrant.outcome.version)
-        judged.append(outcome)
-        if digest(expected) != sound:
-            expected = session.reference(session.inputs(0))
-            audit = replace(audit, expected=expected)
-    session.enter(-1)
-    if changed and all(outcome.status is Status.PASSED for outcome in judged):
-        reason = f"the input {changed[0]} was changed while it was timed, by whom cannot be told"
-        judged = [replace(outcome, status=Status.FAILED_VERIFICATION, reason=reason) for outcome in judged]
-    return judged, follows
-
-
-def verified_again(
-    session: Session,
-    entrants: list[Entrant],
-    series: list[Series],
-    inputs: dict[str, torch.Tensor],
-    judged: list[CaseOutcome],
-) -> list[CaseOutcome]:
-    """The outcomes after a look at the last timed output of each entrant, on inputs other than those verified."""
-    session.begin("verify again", -1, session.limits.case_seconds)
-    expected = session.reference(inputs, look=1)
-    results = []
-    for entrant, mine, outcome in zip(entrants, series, judged, strict=True):
-        session.enter(entrant.index)
-        own = entrant.implementation.tolerance(session.group.problem)
-        check = check_outputs(session.workload, session.group.problem, mine.last_output, expected, own=own)
-        mine.last_output = None
-        if not check.passed:
-            outcome = replace(
-                outcome,
-                status=Status.FAILED_VERIFICATION,
-                reason=f"the last timed output is wrong, the first was right: {check.reason}",
-                rel_l2_error=check.rel_l2_error,
-                max_abs_error=check.max_abs_error,
-            )
-        results.append(outcome)
-    session.enter(-1)
-    return results
-
-
-def verified_inside(
-    session: Session,
-    entrants: list[Entrant],
-    seen: list[Seen],
-    follows: list[bool],
-    verified: Callable[[], Reference],
-    judged: list[CaseOutcome],
-) -> list[CaseOutcome]:
-    """The outcomes after a look at what each entrant gave back in a round at random, on inputs that changed under it.
-
-    Entrants that keep what they derive from their inputs cannot be checked so.  verified: the reference of input set 0.
-    """
-    if not any(one.held and follow for one, follow in zip(seen, follows, strict=False)):
-        return judged
-    session.begin("verify inside", -1, session.limits.case_seconds)
-    number = max(one.number for one in seen)
-    expected = session.reference(session.inputs(number, "inside"), look=2) if number else verified()
-    results = []
-    for entrant, mine, follow, outcome in zip(entrants, seen, follows, judged, strict=True):
-        session.enter(entrant.index)
-        if follow and mine.held and outcome.status is Status.PASSED:
-            own = entrant.implementation.tolerance(session.group.problem)
-            check = check_outputs(session.workload, session.group.problem, mine.held, expected, own=own)
+    def verify(self, one: Contestant, inputs: Inputs) -> None:
+        """Ends it unless its output is right and its kernels are the promised ones."""
+        data, device = self.data, self.device
+        with one.attempt():
+            with self.line.ledger.during("prepare", device.wait):
+                if not one.ask(data):
+                    return
+            call = one.prepare(data, inputs)
+            output = device.poisoned(lambda: self._first(call), data.output_bytes)
+            check = self.check(one, output, self.held.get(), inputs)
+            del output
+            outcome = one.outcome
+            outcome.build = one.implementation.build_manifest()
+            outcome.rel_l2_error, outcome.max_abs_error = check.rel_l2_error, check.max_abs_error
+            outcome.worst_output, outcome.tolerance = check.worst_output, check.tolerance
             if not check.passed:
-                reason = (
+                raise ComplaintError(check.reason)
+            if data.verified_distribution != data.distribution:
+                outcome.remark(
+                    f"verified on {data.verified_distribution} inputs, since on {data.distribution} nearly anything "
+                    "is right"
+                )
+            outcome.remark(check.reason)
+            peaks: list[float | None] = []  # of the call whose kernels are seen, one for both
+            self.look_at_kernels(one, lambda: peaks.append(device.peak_memory_mib(call)))
+            outcome.peak_memory_mib = peaks[0] if peaks else device.peak_memory_mib(call)
+            self._time_planning(one, inputs)
+
+    def look_for_traces(self, one: Contestant, wrong: bool) -> None:
+        """Ends it if it has changed the reference; raises `ProcessBrokenError` if it has changed the judge.
+
+        Then the others are judged and timed in another process.  wrong: judges an output that is known to be, too,
+        which takes as much memory as one that is right.
+        """
+        if self.held.was_touched():
+            one.outcome.fail(TAMPERED)
+        complaint = self.seal.complain() or self._complain_of_errors() or (self._complain_of_outputs() if wrong else "")
+        if complaint:
+            raise ProcessBrokenError(Broken(one.index, complaint, Status.FAILED_VERIFICATION))
+
+    def _complain_of_errors(self) -> str:
+        """Judges a known error."""
+        device = self.device.generator(0).device
+        known = torch.linspace(1.0, 2.0, 4096, dtype=torch.float64, device=device)
+        by = random.SystemRandom().uniform(0.01, 0.1)
+        found, _ = errors(known * (1 + by), known)
+        if not abs(found / by - 1) <= KNOWN_ERROR:
+            return f"changed how errors are judged: a known one of {by:.6f} is found to be {found:.6f}"
+        return ""
+
+    def _complain_of_outputs(self) -> str:
+        """Judges ones in place of every output."""
+        device, data = self.device.generator(0).device, self.data
+        outputs = data.workload.outputs(data.problem).values()
+        ones = tuple(torch.ones(one.shape, dtype=TORCH_DTYPES[one.dtype], device=device) for one in outputs)
+        right = check_outputs(data.workload, data.problem, ones, self.held.get()).passed
+        return "changed how outputs are judged: one that is known to be wrong passes" if right else ""
+
+    def check(self, one: Contestant, outputs: object, expected: Reference, inputs: Inputs | None = None) -> Check:
+        """Outputs of a contestant against a reference."""
+        own = one.implementation.tolerance(self.data.problem)
+        return check_outputs(self.data.workload, self.data.problem, outputs, expected, inputs, own)
+
+    def check_last(self, standing: list[Contestant], inputs: Inputs) -> None:
+        """Judges the last timed output of each, on inputs other than those verified."""
+        expected = self.data.reference(inputs, look=1)
+        for one in standing:
+            self.line.enter(one.index)
+            check = self.check(one, one.series.last_output, expected)
+            one.series.last_output = None
+            if not check.passed:
+                one.outcome.fail(f"the last timed output is wrong, the first was right: {check.reason}")
+                one.outcome.rel_l2_error, one.outcome.max_abs_error = check.rel_l2_error, check.max_abs_error
+
+    def check_inside(self, standing: list[Contestant], make_expected: Callable[[], Reference]) -> None:
+        """Judges what each gave back in a round at random, on inputs that changed under it, and in sustained calls.
+
+        Contestants that keep what they derive from their inputs cannot be checked so.
+        """
+        able = [one for one in standing if one.follows and one.seen.held and one.outcome.stands]
+        expected = make_expected() if able else ()
+        for one in able:
+            self.line.enter(one.index)
+            check = self.check(one, one.seen.held, expected)
+            allowed = max(2 * (check.tolerance or 0.0), 1e-6)
+            far = [distance for distance in map(float, one.apart) if not distance <= allowed]
+            if not check.passed:
+                one.outcome.fail(
                     f"wrong in a round at random, its inputs changed right before the clock started: {check.reason}"
                 )
-                outcome = replace(outcome, status=Status.FAILED_VERIFICATION, reason=reason)
-        mine.held = ()
-        results.append(outcome)
-    session.enter(-1)
-    return results
+            elif far and not self.data.draws:
+                one.outcome.fail(
+                    f"wrong in {len(far)} of {len(one.apart)} sustained calls at random, its inputs changed right "
+                    f"before them: up to {max(far):.3g} from what the rounds gave on the same inputs"
+                )
+        for one in standing:
+            one.seen.held = ()
 
+    def look_at_kernels(self, one: Contestant, call: Callable[[], Any]) -> None:
+        """Notes the kernels that ran; complains if a promised kernel did not run or a foreign one did."""
+        names = self.device.kernel_names(call)
+        if names is None:
+            if self.device.kind == "cuda":
+                one.outcome.remark("kernel names not checked: the profiler saw no kernel")
+            return
+        if not names:
+            raise ComplaintError("one call runs no kernel at all: the result was there before it")
+        one.outcome.kernel_names = names
+        seen = " | ".join(names)
+        for pattern in one.implementation.kernel_names(self.data.problem):
+            if not any(re.search(pattern, name) for name in names):
+                raise ComplaintError(f"no kernel that ran matches {pattern!r}, which it says it runs; seen: {seen}")
+        for pattern in one.implementation.foreign_kernel_names():
+            if any(re.search(pattern, name) for name in names):
+                raise ComplaintError(f"a kernel matches {pattern!r}, which is another implementation's; seen: {seen}")
 
-def output_bytes(session: Session) -> tuple[int, ...]:
-    """Length of each output of the group's problem."""
-    outputs = session.workload.outputs(session.group.problem).values()
-    return tuple(math.prod(output.shape) * TORCH_DTYPES[output.dtype].itemsize for output in outputs)
+    def _first(self, call: Callable[[], Any]) -> Any:
+        """The first call, in which libraries compile what they have not compiled yet."""
+        with self.line.ledger.during("prepare", self.device.wait):
+            return call()
 
-
-def _verified_on(session: Session) -> str:
-    """A remark where the verified inputs are drawn from another distribution than the timed ones."""
-    verified, timed = session.verified_distribution, session.group.distribution
-    return "" if verified == timed else f"verified on {verified} inputs, since on {timed} nearly anything is right"
+    def _time_planning(self, one: Contestant, inputs: Inputs) -> None:
+        """Remarks what planning takes, the copy of a plan to the device included; not without a plan or a clock."""
+        plan = one.implementation.planning(self.data.problem, inputs) if self.device.timed else None
+        if plan is None:
+            return
+        seconds = []
+        with self.line.ledger.during("prepare", self.device.wait):
+            for _ in range(PLANS):
+                self.device.wait()
+                began = time.perf_counter()
+                plan()
+                self.device.wait()
+                seconds.append(time.perf_counter() - began)
+        one.outcome.remark(f"planning takes {1e6 * float(np.median(seconds)):.0f} us, which is not in the time")

@@ -50,12 +50,13 @@ class Ledger:
         self._seconds: defaultdict[str, float] = defaultdict(float)
 
     @contextmanager
-    def during(self, activity: str) -> Iterator[None]:
-        """The time inside is this activity's."""
+    def during(self, activity: str, wait: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """The time inside is this activity's, with that of what was begun inside and is waited for."""
         self._note()
         self._stack.append(activity)
         try:
             yield
+            wait()
         finally:
             self._note()
             self._stack.pop()

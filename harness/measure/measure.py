@@ -1,45 +1,39 @@
-"""One group in the worker: available? supported? -> verify, memory poisoned -> timed rounds -> audit, verify again.
+"""One group in the worker: contestants are verified, those that pass timed together, and judged by what they did.
 
 A contestant that fails anywhere gets its status and drops out; the others are timed without it.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 
+from harness.devices.device import Device
 from harness.devices.outputs import snapshot
-from harness.devices.rounds import NOBODY, ContestantError, Progress, Series, Stopwatch, moved, time_rounds
-from harness.devices.seats import few_orders
-from harness.devices.selection import less_starved, settled_rounds, who_settles
-from harness.devices.settled import Alone, Block, Board, settle
-from harness.devices.telemetry import median_or_none, throttle_text
+from harness.devices.rounds import Call, ContestantError, RewrittenError, Stopwatch, attributed, sample_turns
+from harness.devices.telemetry import Telemetry
+from harness.devices.turns import Place, Progress, all_turns
 from harness.devices.visits import FRESH_FROM, Audits
-from harness.measure.audit import digest, keep, same_bytes
-from harness.measure.judging import TAMPERED, audited, output_bytes, verified_again, verified_inside, verify
-from harness.measure.messages import CaseOutcome, Done, Inspected, Timing
-from harness.measure.session import Entrant, Session, join
-from harness.plan.implementations import Call, LoadError, OptionError, load
-from harness.plan.planning import Candidate
-from harness.plan.seeds import derived
+from harness.measure.audit import Audit, same_bytes
+from harness.measure.contestant import Contestant
+from harness.measure.data import Data, Held, Inputs
+from harness.measure.judging import UNKNOWN, Judge
+from harness.measure.line import Line, ProcessBrokenError
+from harness.measure.messages import Broken, Done, Inspected, Timing
+from harness.measure.seal import Seal
+from harness.measure.settling import settle_group
+from harness.plan.implementations import LoadError, OptionError, load
+from harness.plan.planning import Candidate, Group, Limits, TimerSettings
 from harness.records.errors import one_line
 from harness.records.rows import Status
 from harness.workloads.spec import Reference
 
-CHEAP_FLOPS = {"cuda": 2**42, "cpu": 2**33}
-"""Up to this size an audit inside the rounds is checked on inputs of its own, the float64 reference of which takes some
-tenths of a second; beyond, on those of the verification, whose reference is there."""
-
 MOVED_SETS = 4
 """Input sets when buffers are moved: the L2 is flushed before each call in any case."""
-
-MAX_INPUT_SETS = 16
-"""Input sets that a problem rotates through at most; small problems would otherwise need thousands to pass the L2."""
 
 
 def inspect(contestant: Candidate, problems: Sequence[Any], kind: str) -> Inspected:
@@ -61,269 +55,210 @@ def inspect(contestant: Candidate, problems: Sequence[Any], kind: str) -> Inspec
         return Inspected(contestant, missing=one_line(error, named=True))
 
 
-def measure_group(session: Session) -> None:
-    """Sends one outcome a contestant and `Done`; raises `ProcessBrokenError` if a case broke the device."""
-    device, group = session.device, session.group
-    session.begin("reference", -1, session.limits.case_seconds)
-    inputs = session.inputs(0)
+def measure_group(
+    group: Group, device: Device, timer: TimerSettings, limits: Limits, line: Line, seal: Seal | None = None
+) -> None:
+    """Sends one outcome a contestant and `Done`; raises `ProcessBrokenError` if a case broke the device or the judge.
+
+    seal: what there was before any contestant's code ran in this process; what there is now, if not given.
+    """
+    data = Data(group, device, line)
+    contestants = [Contestant(index, one, device, line) for index, one in enumerate(group.contestants)]
+    line.begin("reference", -1, limits.case_seconds)
+    held = Held(lambda: data.reference(data.inputs(0)), device.free_bytes)
+    judge = Judge(data, device, line, seal or Seal(device, device.stopwatch(timer) if device.timed else device), held)
+    inputs = data.inputs(0)
     pristine = {name: tensor.clone() for name, tensor in inputs.items()}
-    expected = session.reference(inputs)
-    sound = digest(expected)
-    entrants = []
-    for index, contestant in enumerate(group.contestants):
-        session.begin("verify", index, session.limits.case_seconds)
-        with session.ledger.during("verify"):
-            result = verify(session, index, contestant, inputs, expected)
+    for one in contestants:
+        line.begin("verify", one.index, limits.case_seconds)
+        with line.ledger.during("verify"):
+            judge.verify(one, inputs)
+            judge.look_for_traces(one, wrong=True)
         if any(not same_bytes(inputs[name], tensor) for name, tensor in pristine.items()):
             inputs = {name: tensor.clone() for name, tensor in pristine.items()}
-            reason = "changed its inputs, which the other implementations share"
-            outcome = result.outcome if isinstance(result, Entrant) else result
-            result = replace(outcome, status=Status.FAILED_VERIFICATION, reason=reason)
-        if digest(expected) != sound:
-            expected = session.reference(inputs)
-            outcome = result.outcome if isinstance(result, Entrant) else result
-            result = replace(outcome, status=Status.FAILED_VERIFICATION, reason=TAMPERED)
-        if isinstance(result, Entrant) and device.timed:
-            entrants.append(result)
-        else:
-            session.send(result.outcome if isinstance(result, Entrant) else result)
+            one.outcome.fail("changed its inputs, which the other implementations share")
     del inputs, pristine
     device.release()
-    energy = None
-    if entrants:
-        kept = keep(expected, device.free_bytes())
-        del expected
-        energy = _time(session, entrants, kept, sound)
+    standing = [one for one in contestants if one.outcome.stands] if device.timed else []
+    for one in contestants:
+        if one not in standing:
+            line.send(one.outcome)
+    energy, attempt = None, 0
+    while standing and energy is None:
+        held.leave()
+        energy = _Sitting(standing, judge, timer, limits, attempt).time()
+        for one in standing:
+            if not one.outcome.stands:
+                line.send(one.outcome)
+        left = [one for one in standing if one.outcome.stands]
+        if len(left) == len(standing):
+            indexes = [one.index for one in standing]
+            for one in standing:
+                line.send(one.finish(indexes))
+            break
+        standing, energy, attempt = left, None, attempt + 1
     device.release()
-    session.send(Done(energy, session.ledger.seconds()))
+    line.send(Done(energy, line.ledger.seconds()))
 
 
-def _time(
-    session: Session, entrants: list[Entrant], held: Callable[[], Reference], sound: tuple[int, ...]
-) -> float | None:
-    """Times the entrants together and sends their outcomes; gives the energy.
+@dataclass
+class _Sitting:
+    """One attempt to time those that stand together; whoever fails may have disturbed the others, who try again.
 
-    held: the reference of input set 0, of which `sound` is the digest: it is computed again if someone has written into
-    it.
-
-    An entrant that fails in timing, in an audit or at the second verification drops out, and the others are timed
-    again: it may have disturbed them.
+    kept: what lies where it is, so that inputs and what is prepared at the next buffer placement get other memory.
     """
 
-    def expected() -> Reference:
-        there = held()
-        return there if digest(there) == sound else session.reference(session.inputs(0))
+    standing: list[Contestant]
+    judge: Judge
+    timer: TimerSettings
+    limits: Limits
+    attempt: int
+    sets: list[Inputs] = field(default_factory=list)
+    kept: list[Any] = field(default_factory=list)
 
-    while entrants:
-        session.enter(-1)
-        sets = [session.inputs(1 + number) for number in range(_input_sets(session))]
-        before = session.device.energy_j()
+    def time(self) -> float | None:
+        """Rounds, sustained calls and audits; gives the energy of the rounds, None where the board does not count."""
+        judge, device, line = self.judge, self.judge.device, self.judge.line
+        line.enter(-1)
+        for one in self.standing:
+            one.reset()
+        stopwatch = device.stopwatch(self.timer)
+        before = device.energy_j()
         try:
-            calls = [_prepared(session, position, entrant, sets) for position, entrant in enumerate(entrants)]
-            stopwatch = session.device.stopwatch(session.timer)
-            audits = _audits(session, sets, len(entrants))
-            series = _rounds(session, entrants, calls, stopwatch, audits)
-            _elsewhere(session, entrants, series, len(sets), stopwatch, audits)
-            after = session.device.energy_j()
-            for mine in series:
-                mine.last_output = snapshot(mine.last_output)  # later calls may write into the same buffers
-            settled = _settled(session, entrants, series)
+            self._sample(stopwatch, device.telemetry())
+            after = device.energy_j()
+            for one in self.standing:
+                one.series.last_output = snapshot(one.series.last_output)  # later calls may write into the same buffers
+            settle_group(self.standing, judge, self.timer, self.limits, self.sets, self._checked)
         except ContestantError as error:
-            loser = entrants.pop(error.index)
-            cause = error.__cause__ or error
-            calls, sets = [], []
-            session.send(session.failure(loser.index, cause, loser.outcome.version))
-            continue
-        calls.clear()
-        last = series[0].last_set  # the last round used one set for all
-        with session.ledger.during("audit"):
-            judged, follows = audited(session, entrants, series, sets[last], expected(), stopwatch, audits)
-        for mine in series:
-            mine.calls = ()
-        seen = audits.seen if audits else []
-        audits = None
-        sets.clear()  # what the calls and the inputs hold may be half of the device, and the reference needs room
-        session.device.release()
-        if all(outcome.status is Status.PASSED for outcome in judged):
-            with session.ledger.during("verify"):
-                judged = verified_again(session, entrants, series, session.inputs(1 + last), judged)
-                judged = verified_inside(session, entrants, seen, follows, expected, judged)
-        losers = [outcome for outcome in judged if outcome.status is not Status.PASSED]
-        if not losers:
-            for outcome, mine, alone in zip(judged, series, settled, strict=True):
-                session.send(_timed(outcome, mine, alone, [one.index for one in entrants]))
-            return after - before if before is not None and after is not None else None
-        for outcome in losers:
-            session.send(outcome)
-        entrants = [one for one, outcome in zip(entrants, judged, strict=True) if outcome.status is Status.PASSED]
-    return None
+            with self.standing[error.index].attempt():
+                raise error.__cause__ or error from None
+            return None
+        except RewrittenError as error:
+            self._fail_all(f"{error}, {UNKNOWN}")
+            return None
+        self._look_for_traces(stopwatch)
+        self._audit(stopwatch)
+        for one in self.standing:
+            one.calls = []
+        self.kept.clear()
+        self.sets.clear()  # what the calls and the inputs hold may be half of the device, and the reference needs room
+        device.release()
+        if all(one.outcome.stands for one in self.standing):
+            line.begin("verify again", -1, self.limits.case_seconds)
+            with line.ledger.during("verify"):
+                judge.check_last(self.standing, judge.data.inputs(1 + self.standing[0].series.last_set))
+                line.begin("verify inside", -1, self.limits.case_seconds)
+                judge.check_inside(self.standing, self._expected_inside)
+            line.enter(-1)
+        return after - before if before is not None and after is not None else None
 
+    def _sample(self, stopwatch: Stopwatch, telemetry: Telemetry) -> None:
+        """The rounds, warm-up and audits among them."""
+        line, series = self.judge.line, [one.series for one in self.standing]
 
-def _prepared(session: Session, position: int, entrant: Entrant, sets: list[dict[str, torch.Tensor]]) -> list[Call]:
-    session.begin("prepare", entrant.index, session.limits.case_seconds)
-    try:
-        with session.during("prepare"):
-            return [entrant.implementation.prepare(session.group.problem, inputs) for inputs in sets]
-    except Exception as error:
-        raise ContestantError(position) from error
+        def report(progress: Progress) -> None:
+            line.send(Timing(progress.round, progress.seconds, progress.worst_width))
 
-
-def _audits(
-    session: Session, sets: list[dict[str, torch.Tensor]], contestants: int, placement: int = 0
-) -> Audits | None:
-    """The audits inside the rounds; None where there is no memory for other inputs.
-
-    What is only timed is new in each placement; what is checked is the same in all.
-    """
-    flops = session.workload.flops(session.group.problem)
-    try:
-        return Audits(
-            [{name: one[name] for name in session.followed(one)} for one in sets],
-            lambda number: session.followed_inputs(
-                number, "inside" if number < FRESH_FROM else f"inside, placement {placement}"
-            ),
-            contestants,
-            max(1, session.timer.min_rounds // 2),
-            derived(session.group.seed, "audits", placement),
-            checked=int(flops <= CHEAP_FLOPS[session.device.kind]),
-        )
-    except torch.OutOfMemoryError:
-        session.device.release()
-        return None
-
-
-def _rounds(
-    session: Session,
-    entrants: list[Entrant],
-    calls: list[list[Call]],
-    stopwatch: Stopwatch,
-    audits: Audits | None,
-    placement: int = 0,
-) -> list[Series]:
-    timer, quiet = session.timer, session.limits.call_seconds
-
-    def report(progress: Progress) -> None:
-        session.send(Timing(progress.round, progress.seconds, progress.worst_width))
-
-    session.begin("time", -1, timer.warmup_seconds + timer.budget_seconds + quiet)
-    with session.ledger.during("clock"):
-        series = time_rounds(
-            calls,
-            stopwatch,
-            timer,
-            session.device.telemetry(),
-            seed=derived(session.group.seed, "order", placement),
-            enter=lambda position: session.enter(entrants[position].index),
-            report=report,
-            audits=audits,
-        )
-    session.ledger.move("clock", "calls", sum(mine.own_us for mine in series) / 1e6)
-    session.ledger.move("clock", "late", sum(mine.late_us for mine in series) / 1e6)
-    return series
-
-
-def _elsewhere(
-    session: Session,
-    entrants: list[Entrant],
-    series: list[Series],
-    sets: int,
-    stopwatch: Stopwatch,
-    audits: Audits | None,
-) -> None:
-    """Adds samples of short calls at other buffer placements, which can change times by several percent.
-
-    What was prepared before stays where it is, so that inputs and what `prepare()` makes get other memory; free blocks
-    of the outputs' sizes are held, so that outputs do.
-    """
-    timer = session.timer
-    held: list[Any] = []
-    if min(float(np.median(mine.latency_us)) for mine in series) >= timer.placements_under_us:
-        return
-    short = replace(timer, warmup_seconds=timer.warmup_seconds / 10, budget_seconds=timer.budget_seconds / 5)
-    for placement in range(1, timer.placements):
-        fresh = [session.inputs(1 + number) for number in range(min(sets, MOVED_SETS))]
-        device = next(iter(fresh[0].values())).device
-        room = [size + 512 * placement for size in output_bytes(session)]
-        held.append([torch.empty(size, dtype=torch.uint8, device=device) for size in room])
-        calls = [_prepared(session, position, entrant, fresh) for position, entrant in enumerate(entrants)]
-        own = _audits(session, fresh, len(entrants), placement) if audits else None
-        seen = _rounds(replace(session, timer=short), entrants, calls, stopwatch, own, placement)
-        if audits and own:
-            audits.join(own)
-        for mine, more in zip(series, seen, strict=True):
-            moved(mine, more, placement)
-        held.append([fresh, calls])
-
-
-def _settled(session: Session, entrants: list[Entrant], series: list[Series]) -> list[list[Block]]:
-    """The sustained blocks of each entrant; none for those that are not chosen."""
-    timer = session.timer
-    providers = [session.group.contestants[one.index].implementation for one in entrants]
-    chosen = who_settles(timer, providers, series)
-    while chosen:
-        blocks = _blocks(session, entrants, series, chosen)
-        starved = {place for place in chosen if any(block.starved for block in blocks[place])}
-        if not starved:
-            return blocks
-        chosen = less_starved(timer, providers, series, chosen, starved)  # its launches delay its neighbours' too
-    return [[] for _ in entrants]
-
-
-def _blocks(
-    session: Session, entrants: list[Entrant], series: list[Series], chosen: Sequence[int]
-) -> list[list[Block]]:
-    """The blocks of the chosen entrants, none for the others."""
-    timer, device = session.timer, session.device
-    blocks: list[list[Block]] = [[] for _ in entrants]
-    rounds = settled_rounds(timer, len(chosen))
-    seconds = rounds * len(chosen) * timer.settled_block_seconds
-    session.begin("settle", -1, 2 * seconds + session.limits.call_seconds)
-    alone = [Alone(series[place].calls, float(np.median(series[place].latency_us))) for place in chosen]
-    try:
-        with session.ledger.during("calls"):
-            seen = settle(
-                alone,
-                few_orders(len(chosen), rounds, derived(session.group.seed, "settled")),
-                timer.settled_block_seconds,
-                timer.settled_drop_seconds,
-                Board(device.telemetry(), device.energy_j, device.mark),
-                lambda number: session.enter(entrants[chosen[number]].index),
+        turns = all_turns(partial(self._place, stopwatch), series, self.timer, self.judge.data.seed, report)
+        with line.ledger.during("clock"):
+            sample_turns(
+                turns,
+                series,
+                stopwatch,
+                telemetry,
+                self.timer.telemetry_interval_ms,
+                enter=lambda position: line.enter(self.standing[position].index),
             )
-    except ContestantError as error:
-        raise ContestantError(chosen[error.index]) from error.__cause__
-    for place, mine in zip(chosen, seen, strict=True):
-        blocks[place] = [
-            replace(block, predecessor=NOBODY if block.predecessor < 0 else chosen[block.predecessor]) for block in mine
-        ]
-    session.enter(-1)
-    return blocks
+        line.ledger.move("clock", "calls", sum(mine.own_us for mine in series) / 1e6)
+        line.ledger.move("clock", "late", sum(mine.late_us for mine in series) / 1e6)
 
+    def _place(self, stopwatch: Stopwatch, placement: int) -> Place:
+        """The calls with inputs and whatever they prepare in memory of their own.
 
-def _timed(outcome: CaseOutcome, series: Series, blocks: Sequence[Block], indexes: Sequence[int]) -> CaseOutcome:
-    """The outcome with what was collected.  indexes: those in the group of the contestants that were timed."""
-    numbers = np.array([*indexes, NOBODY], dtype=np.int32)  # NOBODY, -1, is the last
-    reason = outcome.reason
-    if series.late:
-        count = len(series.latency_us)
-        reason = join(reason, f"in {series.late} of {count} samples the GPU waited for the host, which is in the time")
-    return replace(
-        outcome,
-        reason=reason,
-        latency_us=np.asarray(series.latency_us),
-        rounds=np.asarray(series.rounds, dtype=np.int32),
-        positions=np.asarray(series.positions, dtype=np.int32),
-        predecessors=numbers[series.predecessors],
-        placements=np.asarray(series.placements, dtype=np.int32),
-        settled=tuple(replace(block, predecessor=int(numbers[block.predecessor])) for block in blocks),
-        sm_clock_mhz=median_or_none([reading.sm_clock_mhz for reading in series.readings]),
-        power_w=median_or_none([reading.power_w for reading in series.readings]),
-        throttled=throttle_text(series.readings),
-    )
+        Free blocks of the outputs' sizes are held, so that outputs get other memory, too.
+        """
+        data, line = self.judge.data, self.judge.line
+        self.kept.append([self.sets, [one.calls for one in self.standing]])
+        count = min(len(self.sets), MOVED_SETS) if placement else data.sets(self.limits.memory_fraction)
+        self.sets = [data.inputs(1 + number) for number in range(count)]
+        if placement:
+            device = next(iter(self.sets[0].values())).device
+            room = [size + 512 * placement for size in data.output_bytes]
+            self.kept.append([torch.empty(size, dtype=torch.uint8, device=device) for size in room])
+        for position, one in enumerate(self.standing):
+            line.begin("prepare", one.index, self.limits.case_seconds)
+            with attributed(position):
+                one.calls = [stopwatch.wrap(one.prepare(data, inputs)) for inputs in self.sets]
+        audits = self._audits(placement)
+        seconds = self.timer.warmup_seconds + self.timer.budget_seconds
+        line.begin("time", -1, seconds + self.limits.call_seconds)
+        by_set: list[Sequence[Call]] = list(zip(*(one.calls for one in self.standing), strict=True))
+        return Place(by_set, audits)
 
+    def _audits(self, placement: int) -> Audits | None:
+        """The audits inside the rounds; None where there is no memory for other inputs.
 
-def _input_sets(session: Session) -> int:
-    """Input sets to rotate: together more than the L2, within the share of memory they may take, at least one."""
-    traffic = session.workload.traffic(session.group.problem)
-    wanted = math.ceil(session.device.l2_bytes / traffic.read) + 1
-    affordable = int(session.limits.memory_fraction * session.device.free_bytes() / traffic.read)
-    return max(1, min(wanted, affordable, MAX_INPUT_SETS))
+        What is only timed is new in each placement; what is checked is the same in all.
+        """
+        data = self.judge.data
+
+        def draw(number: int) -> Inputs:
+            return data.followed_inputs(number, self._inside(placement if number >= FRESH_FROM else 0))
+
+        try:
+            return Audits(
+                [{name: one[name] for name in data.followed(one)} for one in self.sets],
+                draw,
+                [one.seen for one in self.standing],
+                max(1, self.timer.min_rounds // 2),
+                data.checked,
+                partial(data.seed, f"chance, {self._inside(placement)}"),
+            )
+        except torch.OutOfMemoryError:
+            self.judge.device.release()
+            return None
+
+    def _inside(self, placement: int) -> str:
+        """The purpose of what is drawn for audits inside the rounds of this attempt."""
+        return f"inside, attempt {self.attempt}, placement {placement}"
+
+    def _checked(self) -> Inputs:
+        """What audits inside the rounds are checked on."""
+        return self.judge.data.followed_inputs(self.judge.data.checked, self._inside(0))
+
+    def _expected_inside(self) -> Reference:
+        data = self.judge.data
+        return data.reference(data.inputs(1, self._inside(0)), 2) if data.checked else self.judge.held.get()
+
+    def _audit(self, stopwatch: Stopwatch) -> None:
+        """Examines the timed call of each; they overwrite the inputs of the last round, which are looked at before."""
+        judge, line = self.judge, self.judge.line
+        line.enter(-1)
+        with line.ledger.during("audit"):
+            last = self.standing[0].series.last_set  # the last round used one set for all
+            buffers = self.sets[last]
+            pristine = judge.data.inputs(1 + last)
+            changed = [name for name, tensor in pristine.items() if not same_bytes(tensor, buffers[name])]
+            del pristine
+            audit = Audit(judge, stopwatch, buffers)
+            for one in self.standing:
+                line.begin("audit", one.index, self.limits.case_seconds)
+                with one.attempt():
+                    audit.examine(one)
+                    judge.look_at_kernels(one, one.calls[last])
+                judge.look_for_traces(one, wrong=False)
+            line.enter(-1)
+            if changed and all(one.outcome.stands for one in self.standing):
+                self._fail_all(f"the input {changed[0]} was changed while it was timed, {UNKNOWN}")
+
+    def _look_for_traces(self, stopwatch: Stopwatch) -> None:
+        """Raises `ProcessBrokenError` if somebody changed the judge or the clock while all were timed."""
+        complaint = self.judge.seal.complain() or stopwatch.complain()
+        if complaint:
+            reason = f"somebody {complaint}, {UNKNOWN}"
+            raise ProcessBrokenError(Broken(-1, reason, Status.FAILED_VERIFICATION))
+
+    def _fail_all(self, reason: str) -> None:
+        for one in self.standing:
+            one.outcome.fail(reason)

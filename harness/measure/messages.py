@@ -32,7 +32,10 @@ class Inspect:
 
 @dataclass(frozen=True)
 class Measure:
-    """Asks for a group to be verified and timed: one `CaseOutcome` a contestant, then `Done`."""
+    """Asks for a group to be verified and timed: one `CaseOutcome` a contestant, then `Done`.
+
+    The group comes without its seed: what is derived from it is asked for, one by one (`harness.measure.supervisor`).
+    """
 
     group: Group
     timer: TimerSettings
@@ -95,10 +98,12 @@ class Timing:
     worst_width: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class CaseOutcome:
-    """How a case ended, before statistics.  latency_us, rounds, positions, predecessors: (n,) arrays, empty where
-    nothing was timed; a predecessor, of a block too, is the index of a contestant of the group, -1 for none.
+    """How a case ended, before statistics, or how it stands so far.
+
+    latency_us, rounds, positions, predecessors: (n,) arrays, empty where nothing was timed; a predecessor, of a block
+    too, is the index of a contestant of the group, -1 for none.
     """
 
     index: int
@@ -121,6 +126,19 @@ class CaseOutcome:
     peak_memory_mib: float | None = None
     kernel_names: tuple[str, ...] = ()
     build: Mapping[str, Any] | None = None
+
+    def fail(self, reason: str, status: Status = Status.FAILED_VERIFICATION) -> None:
+        """Ends the case."""
+        self.status, self.reason = status, reason
+
+    def remark(self, text: str) -> None:
+        """Adds what is to be known of it, unless that is said already."""
+        self.reason = self.reason if text in self.reason else "; ".join(filter(None, (self.reason, text)))
+
+    @property
+    def stands(self) -> bool:
+        """Whether nothing has been found against it."""
+        return self.status is Status.PASSED
 
 
 @dataclass(frozen=True)

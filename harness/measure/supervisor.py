@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,7 @@ from harness.measure.messages import (
     Timing,
 )
 from harness.plan.planning import Candidate, Group, Limits, TimerSettings
+from harness.plan.seeds import derived
 from harness.records.errors import HarnessError
 from harness.records.rows import Status
 
@@ -76,6 +78,7 @@ class Supervisor:
         self._running = self._context.Value("i", -1, lock=False)
         self._process: Any = None
         self._pipe: Connection | None = None
+        self._seeds: Seeds | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -85,7 +88,7 @@ class Supervisor:
 
     def begin(self) -> None:
         """Starts the worker if there is none, ahead of the first request."""
-        if self._process is None:
+        if self._process is None or not self._process.is_alive():
             self._start()
 
     def describe(self, roofs: bool) -> Machine:
@@ -158,7 +161,10 @@ class Supervisor:
     def _measure_once(
         self, group: Group, timer: TimerSettings, limits: Limits, meanwhile: Callable[[], None]
     ) -> tuple[dict[int, CaseOutcome], Done]:
-        self._send(Measure(group, timer, limits))
+        self.begin()
+        assert self._seeds is not None
+        self._seeds.of_group(group.seed)
+        self._send(Measure(replace(group, seed=0), timer, limits))
         meanwhile()
         outcomes: dict[int, CaseOutcome] = {}
         allowance, phase = START_SECONDS, Phase("start", -1, START_SECONDS)
@@ -184,8 +190,7 @@ class Supervisor:
                     return outcomes, message
 
     def _send(self, request: object) -> None:
-        if self._process is None or not self._process.is_alive():
-            self._start()
+        self.begin()
         assert self._pipe is not None
         self._running.value = -1
         with contextlib.suppress(OSError):  # died since: its own message, if it left one, says why
@@ -193,6 +198,9 @@ class Supervisor:
 
     def _receive(self, kind: type, seconds: float) -> Any:
         message = self._next(seconds, Phase("answer", -1, seconds))
+        if isinstance(message, Broken):
+            self._kill()
+            raise WorkerDeathError(message.index, message.status, message.reason)
         if not isinstance(message, kind):
             raise WorkerDeathError(
                 -1, Status.ERROR, f"the worker sent {type(message).__name__}, expected {kind.__name__}"
@@ -229,9 +237,9 @@ class Supervisor:
     def _start(self) -> None:
         self._kill()
         self._pipe, theirs = self._context.Pipe()
-        process = self._context.Process(
-            target=child.main, args=(theirs, self._running, self.device), name="tk-bench worker", daemon=False
-        )
+        ours, asked = self._context.Pipe()
+        arguments = (theirs, asked, self._running, self.device)
+        process = self._context.Process(target=child.main, args=arguments, name="tk-bench worker", daemon=False)
         resource_tracker.ensure_running()  # which unblocks what is blocked here
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the child ignores it once it is loaded
         try:
@@ -240,6 +248,8 @@ class Supervisor:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self._process = process
         theirs.close()  # so that its end is seen here as the end of the pipe
+        asked.close()
+        self._seeds = Seeds(ours)
 
     def _epitaph(self) -> str:
         """How the process ended, as text."""
@@ -267,10 +277,33 @@ class Supervisor:
             self._pipe = None
 
 
+class Seeds:
+    """Derives seeds for a worker, which does not know the group's: each once, when it is asked for.
+
+    In a thread, since this process may be storing the group before.
+    """
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe, self._seed = pipe, -1
+        self._given: set[tuple[str, int]] = set()
+        threading.Thread(target=self._answer, daemon=True).start()
+
+    def of_group(self, seed: int) -> None:
+        """What is derived from now on is derived from this seed."""
+        self._seed, self._given = seed, set()
+
+    def _answer(self) -> None:
+        with contextlib.suppress(EOFError, OSError):  # the worker is gone
+            while True:
+                use = self._pipe.recv()
+                self._pipe.send(None if self._seed < 0 or use in self._given else derived(self._seed, *use))
+                self._given.add(use)
+
+
 def _renumbered(outcome: CaseOutcome, numbers: Sequence[int]) -> CaseOutcome:
     """An outcome of a smaller group with the numbers that its contestants have in the whole one."""
     table = np.array([*numbers, NOBODY], dtype=np.int32)  # NOBODY, -1, is the last
-    blocks = tuple(replace(block, predecessor=int(table[block.predecessor])) for block in outcome.settled)
+    blocks = tuple(block.after(table.tolist()) for block in outcome.settled)
     index = numbers[outcome.index]
     return replace(outcome, index=index, predecessors=table[outcome.predecessors], settled=blocks)
 

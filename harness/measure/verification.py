@@ -24,6 +24,9 @@ TORCH_DTYPES = {
 WIDEST = 2.0
 """A library's own bound may be at most this many times the workload's."""
 
+LEAST = 0.99
+"""An error may be so much of that of the reference, rounded: no output of its dtype is nearer to it."""
+
 _BLOCK_ELEMENTS = 2**25
 """Elements compared at once, so that no float64 copy of a whole output is made."""
 
@@ -125,9 +128,16 @@ def _compare(workload: Workload, problem: Any, output: torch.Tensor, expected: E
         reason = f"{name}: relative L2 error {rel_l2:.3g} is above {tolerance.rel_l2:.3g} ({tolerance.reason})"
     elif not max_abs <= tolerance.max_abs:
         reason = f"{name}: largest error {max_abs:.3g} is above {tolerance.max_abs:.3g}: single elements are wrong"
+    elif not expected.statistic and rel_l2 < LEAST * (least := _rounding(output.dtype, expected)):
+        reason = f"{name}: relative L2 error {rel_l2:.3g} is below {least:.3g}, which rounding alone costs: impossible"
     else:
         return Check(True, "", rel_l2, max_abs, name, tolerance.rel_l2)
     return Check(False, reason, rel_l2, max_abs, name, tolerance.rel_l2)
+
+
+def _rounding(dtype: torch.dtype, expected: Expected) -> float:
+    """The relative L2 error of the reference itself, rounded to a dtype."""
+    return errors(expected.values.to(dtype), expected.values, expected.cancelled.norm)[0]
 
 
 def _all_finite(tensor: torch.Tensor) -> bool:

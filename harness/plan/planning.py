@@ -68,7 +68,6 @@ class TimerSettings:
     settled: Literal["auto", "always", "never"] = "never"
     """When groups are also measured in sustained (back-to-back) blocks."""
     settled_over_us: Positive = 1000.0
-    settled_over_host: Positive = 2.0
     settled_own: tuple[str, ...] = ()
     settled_fastest: Whole = 3
     settled_rounds: Annotated[Whole, Field(ge=2)] = 4

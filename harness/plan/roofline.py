@@ -39,8 +39,10 @@ def roof_pct(roof: Roof, flops: float, traffic: Traffic, latency_us: float) -> f
     return floor_us(roof, flops, traffic) / latency_us * 100
 
 
-def impossible(roof: Roof, flops: float, traffic: Traffic, latency_us: float, l2_bytes: int, warm: bool) -> str | None:
-    """Why a latency cannot be true on hardware with this roof, or None.
+def impossible(
+    roof: Roof, flops: float, traffic: Traffic, latency_us: float, l2_bytes: int, warm: bool, what: str = "median"
+) -> str | None:
+    """Why a latency cannot be true on hardware with this roof, or None.  what: which latency it is.
 
     Output that fits the L2 may still sit there when the call ends, and with a warm L2 so may the input when it starts.
     So only the bytes that must cross to DRAM within the call count here.
@@ -50,6 +52,6 @@ def impossible(roof: Roof, flops: float, traffic: Traffic, latency_us: float, l2
     if latency_us >= least:
         return None
     return (
-        f"median of {latency_us:.3f} us is below the {least:.3f} us that the datasheet allows at the maximum clock "
+        f"{what} of {latency_us:.3f} us is below the {least:.3f} us that the hardware allows at the maximum clock "
         f"({roof.tflops:.0f} TFLOPS, {roof.gbps:.0f} GB/s); the call did not do all of its work inside the clock"
     )

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from paper_figures.command.result_lines import result_lines
+from paper_figures.command.result_lines import BACK_TO_BACK, result_lines
 from paper_figures.command.results_page import FIGURES, results_block, shown_in_full
 from paper_figures.command.results_page import PAGE as RESULTS_PAGE
 from paper_figures.errors import PaperFiguresError
@@ -97,6 +97,8 @@ def readme_block(report: Report) -> str:
             *(f"| {' | '.join(line.cells)} |" for line in lines),
             "",
         ]
+        if any(BACK_TO_BACK in cell for line in lines for cell in line.cells):
+            parts += [f"{BACK_TO_BACK} of calls back to back; the others of the interleaved rounds. Compare like.", ""]
         if notes := "; ".join(line.note for line in lines if line.note):
             parts += [f"\\* The released kernel takes another form of the problem. {notes}.", ""]
     chart = next((one for one in shown_in_full(report) if one.exhibit.id == CHART), None)

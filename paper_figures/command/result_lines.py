@@ -28,6 +28,9 @@ LINES = (
 today, and over the kernel that the authors released."""
 
 
+BACK_TO_BACK = "‡"
+"""Behind a rate of calls back to back; the others are of the interleaved rounds."""
+
 UNSUPPORTED = f" ({words(Status.UNSUPPORTED)})"
 
 
@@ -96,7 +99,9 @@ def _of(lines: Sequence[Line], implementation: str) -> Line | None:
 def _rate(line: Line | None) -> str:
     if line is None:
         return ABSENT
-    return words(line.cell.status) if line.rate is None else significant(line.rate.value)
+    if line.rate is None:
+        return words(line.cell.status)
+    return significant(line.rate.value) + BACK_TO_BACK * line.rate.settled
 
 
 def _published(line: Line | None) -> str:

@@ -20,6 +20,14 @@ def end_of_the_warm_worker():
 
 
 @pytest.fixture
+def contest(device):
+    """contest("Cheat") -> (how the cheat ended, how an honest competitor did), both in one group."""
+    from harness_contest import contests
+
+    yield from contests(device)
+
+
+@pytest.fixture
 def folder(tmp_path):
     """Where a run would be stored."""
     from harness_support import MANIFEST

@@ -45,6 +45,21 @@ from harness_cheats_streams import (  # noqa: F401
     ReadsEarly,
     side_stream,
 )
+from harness_cheats_touch import (  # noqa: F401
+    FindsTheSeed,
+    HonestNowAndThen,
+    LeavesASetting,
+    LeavesItsBuffer,
+    LeavesWorkBehindMostCalls,
+    ListensToTheHarness,
+    RegistersANorm,
+    ReplacesTheClock,
+    ReplacesTheJudge,
+    ReplacesTheNorm,
+    RewritesItsSamples,
+    SkipsInGraphs,
+    TakesARivalsResult,
+)
 from harness_fakes import Good, function
 
 

@@ -16,7 +16,7 @@ def in_rounds():
     """Whether the call stack is that of the rounds."""
     frame = sys._getframe(1)
     while frame is not None:
-        if frame.f_code.co_name == "time_rounds":
+        if frame.f_code.co_name == "sample_turns":
             return True
         frame = frame.f_back
     return False

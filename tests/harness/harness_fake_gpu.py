@@ -7,12 +7,12 @@ contestants, both from a seed.
 import math
 import os
 import time
+from dataclasses import replace
 
 import numpy as np
 import torch
 
 from harness.devices.cpu import CpuDevice
-from harness.devices.outputs import snapshot
 from harness.devices.rounds import Sample
 from harness.devices.telemetry import Reading
 from harness.devices.visits import PLAIN
@@ -25,6 +25,9 @@ EARLY_STREAM = []
 
 LATE_STREAM = []
 """What writes into the fake GPU's memory a moment after the clock has stopped and the outputs were copied."""
+
+CAPTURING = []
+"""The call that is being captured, if one is."""
 
 GPU = {
     "name": "NVIDIA H200",
@@ -59,6 +62,11 @@ class FakeStopwatch:
         return call
 
     def sample(self, call, while_running, visit=PLAIN):
+        self._calls += 1
+        drift = 1 + 0.02 * math.sin(self._calls / 50)
+        return self._once(call, while_running, visit, lambda: drift * float(self._noise.lognormal(0, 0.004)))
+
+    def _once(self, call, while_running, visit, factor):
         visit.before()
         for work in EARLY_STREAM:
             work()
@@ -67,31 +75,27 @@ class FakeStopwatch:
         visit.behind(output)
         run_all(LATE_STREAM)
         while_running()
-        self._calls += 1
-        drift = 1 + 0.02 * math.sin(self._calls / 50)
-        return Sample(getattr(call, "median_us", 100.0) * drift * float(self._noise.lognormal(0, 0.004)), output)
+        began = time.perf_counter()
+        synchronize()
+        busy_us = (time.perf_counter() - began) * 1e6
+        return Sample(getattr(call, "median_us", 100.0) * factor(), output, busy_us=busy_us)
 
-    def observed(self, call, ahead, hold_us):
-        for work in EARLY_STREAM:
-            work()
-        ahead()
-        output = call()
-        in_time = not getattr(call, "waits", False)
-        held = snapshot(output)
-        run_all(LATE_STREAM)
-        return Sample(getattr(call, "median_us", 100.0), output, in_time, held)
+    def observed(self, call, visit, hold_us):
+        sample = self._once(call, lambda: None, visit, lambda: 1.0)
+        return replace(sample, in_time=not getattr(call, "waits", False))
 
     def idle_after_us(self, call, enough_us):
-        least = math.inf
-        for _ in range(30):  # a busy machine may disturb some
+        looks = []
+        for _ in range(15):
             synchronize()
             call()
             start = time.perf_counter()
             synchronize()
-            least = min(least, (time.perf_counter() - start) * 1e6)
-            if least <= enough_us:
-                break
-        return least
+            looks.append((time.perf_counter() - start) * 1e6)
+        return sorted(looks)[7]
+
+    def complain(self):
+        return ""
 
 
 class FakeTelemetry:
@@ -109,7 +113,7 @@ class FakeGpu(CpuDevice):
     def __init__(self, gpu_name="NVIDIA H200", profiler=True, launch_us=None):
         self._gpu = {**GPU, "name": gpu_name}
         self._launch = {} if launch_us is None else {"launch_us": launch_us}
-        self._energy = 0.0
+        self._energy = self._busy_until = 0.0
         self._profiler = profiler
 
     def describe(self):
@@ -121,6 +125,22 @@ class FakeGpu(CpuDevice):
     def stopwatch(self, settings):
         return FakeStopwatch()
 
+    def captured(self, call):
+        """The call as it is while it is captured, at each replay; its time passes behind those before it."""
+
+        def replay():
+            CAPTURING.append(call)
+            try:
+                output = call()
+            finally:
+                CAPTURING.pop()
+            self._busy_until = max(self._busy_until, time.perf_counter()) + getattr(call, "median_us", 100.0) * 1e-6
+            return output
+
+        if getattr(call, "waits", False):
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return replay
+
     def telemetry(self):
         return FakeTelemetry()
 
@@ -129,8 +149,9 @@ class FakeGpu(CpuDevice):
         return self._energy
 
     def mark(self):
-        """The device comes to the mark some time after the host has got there; at once, where FAKE_STARVED is set."""
-        return self.wait if os.environ.get("FAKE_STARVED") else lambda: time.sleep(5e-4)
+        """The device comes to the mark when all is done; at once, where FAKE_STARVED is set."""
+        end = self._busy_until
+        return self.wait if os.environ.get("FAKE_STARVED") else lambda: time.sleep(max(0, end - time.perf_counter()))
 
     def free_bytes(self):
         return 2**30

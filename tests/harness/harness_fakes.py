@@ -40,6 +40,15 @@ class Good:
         return {"registers": 168}
 
 
+class Waits(Good):
+    """Waits for the device in each call, so that no graph can be made of it."""
+
+    def prepare(self, problem, inputs):
+        call = super().prepare(problem, inputs)
+        call.waits = True
+        return call
+
+
 class Plans(Good):
     """Its plan takes a while."""
 

@@ -14,7 +14,9 @@ from omegaconf import OmegaConf
 
 from harness.command import cli
 from harness.command.cli import CONFIG_DIR
+from harness.measure.line import Line
 from harness.measure.supervisor import Worker
+from harness.plan.seeds import derived
 from harness.records import provenance
 from harness.records.rows import Measurement, Ratio, Status, Verdict
 from harness.runs.group import StoredGroup
@@ -53,6 +55,11 @@ def contestant(name, fake, **options):
 
 GOOD = [*contestant("mine", "Good", speed=1.2), *contestant("other", "Good"), "implementations=[mine,other]"]
 """Two contestants that are right, one of them faster."""
+
+
+def line(sent, seed=0):
+    """A line to a parent in this process, which hands out what is derived from a seed; `sent` gets what is sent."""
+    return Line(sent.append, lambda index: None, lambda purpose, number: derived(seed, purpose, number))
 
 
 def small(m=64, n=48, k=64):

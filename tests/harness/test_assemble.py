@@ -10,6 +10,7 @@ from harness_fake_gpu import GPU
 from harness_support import config
 
 from harness.command.runner import builds_of
+from harness.devices.settled import Block
 from harness.measure.messages import CaseOutcome, Machine
 from harness.measure.supervisor import GroupResult
 from harness.plan.planning import make_plan
@@ -41,11 +42,13 @@ def outcome(index: int, microseconds: float) -> CaseOutcome:
     )
 
 
-def stored(microseconds: list[float], **roofs: float):
-    """The group of 256 x 256 x 256 products with these medians, in bf16; roofs: beside `ROOFS`."""
+def stored(microseconds: list[float], settled_us: tuple[float, ...] = (), gpu: str = "NVIDIA H200", **roofs: float):
+    """The group of 256 x 256 x 256 products with these medians, in bf16; roofs: beside `ROOFS`; settled_us: of the
+    first one's blocks."""
     plan = make_plan(config("problems=[{M: 256, N: 256, K: 256}]", "implementations=[tk,cublas]"))
-    machine = Machine("cuda", True, GPU, {"torch": "2.13.0"}, {**ROOFS, **roofs})
+    machine = Machine("cuda", True, {**GPU, "name": gpu}, {"torch": "2.13.0"}, {**ROOFS, **roofs})
     outcomes = [outcome(index, time) for index, time in enumerate(microseconds)]
+    outcomes[0].settled = tuple(Block(n, 0, -1, 100, us * 1e-4, None, None, None) for n, us in enumerate(settled_us))
     return assemble(plan, plan.groups[0], GroupResult(outcomes, 10.0), machine, "20260101T000000Z-aaaaaa")
 
 
@@ -54,12 +57,31 @@ def test_above_the_datasheet_roof_is_an_error():
     group = stored([0.001, 20.0])
     magic, other = group.measurements
     assert magic.status is Status.ERROR
-    assert "datasheet allows at the maximum clock" in magic.reason
+    assert "hardware allows at the maximum clock" in magic.reason
     assert magic.n_samples == 0
     assert magic.latency_us_p50 is None
     assert set(group.samples) == {other.case_id}
     assert other.status is Status.PASSED
     assert group.ratios == ()
+
+
+@pytest.mark.parametrize(
+    ("rounds_us", "settled_us", "gpu", "said"),
+    [
+        (2000.0, (1860.0, 1850.0), "NVIDIA H200", ""),
+        (2000.0, (1700.0, 1760.0), "NVIDIA H200", "sustained calls take 1729.7 us each, calls in the rounds 2002.0 us"),
+        (30.0, (10.0, 10.0), "NVIDIA H200", ""),  # which the flush may cost
+        (20.0, (15.0, 0.02), "NVIDIA H200", "sustained time of 0.020 us is below"),
+        (20.0, (), "Tesla T4", ""),
+        (0.02, (), "Tesla T4", "median of 0.020 us is below"),
+    ],
+)
+def test_a_sustained_time_is_held_against_the_rounds_and_the_roof(rounds_us, settled_us, gpu, said):
+    """Guards: `SETTLED_SHARE`, each block, and what was measured here where there is no datasheet."""
+    row = stored([rounds_us, 3000.0], settled_us, gpu).measurements[0]
+    assert (row.status is Status.ERROR) == bool(said), row.reason
+    assert said in row.reason
+    assert row.settled_blocks is None if said else (row.settled_blocks or 0) == len(settled_us)
 
 
 @pytest.mark.parametrize(("launch_us", "bound"), [(2.0, "launch"), (0.05, "memory")])

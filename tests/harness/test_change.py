@@ -277,7 +277,7 @@ def test_planned_rounds():
 def test_stopping_when_the_median_is_known_keeps_its_coverage():
     """Guard: the stopping rule asks for `min_rounds` and looks every ten rounds only.  Peeking at every sample from the
     sixth on stops at lucky intervals."""
-    from harness.devices.rounds import CHECK_EVERY, finished
+    from harness.devices.turns import CHECK_EVERY, finished
     from harness.plan.planning import TimerSettings
 
     settings = TimerSettings("cuda_events", True, 1.0, 10.0, 0.005, 30, 3000, 50.0)

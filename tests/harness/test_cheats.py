@@ -3,76 +3,26 @@
 Each test names the guard that it fails without.  They run on the fake GPU and, marked `gpu`, on a real one.
 """
 
-import functools
+import contextlib
+from dataclasses import replace
+from types import SimpleNamespace
 
 import harness_cheats
 import pytest
 import torch
-from harness_fake_gpu import EARLY_STREAM, LATE_STREAM, FakeGpu, FakeStopwatch
+from harness_contest import LIMITS, TIMER, assert_caught
+from harness_fake_gpu import FakeGpu, FakeStopwatch
+from harness_support import line
 
 from harness import workloads
+from harness.devices.rounds import Series
 from harness.devices.visits import Seen
 from harness.measure import measure
-from harness.measure.audit import Subject, complain_inside
-from harness.measure.messages import CaseOutcome, Done
-from harness.measure.session import Session
-from harness.plan.planning import Candidate, Group, Limits, TimerSettings
+from harness.measure.audit import complain_inside
+from harness.measure.contestant import ComplaintError
+from harness.measure.messages import CaseOutcome
+from harness.plan.planning import Candidate, Group
 from harness.records.rows import Status
-
-TIMER = TimerSettings("cuda_events", True, 0.005, 0.2, 0.002, 12, 12, 20)
-LIMITS = Limits(case_seconds=240, call_seconds=240, profile_seconds=10, memory_fraction=0.3)
-SIZES = {"cpu": {"M": 64, "N": 64, "K": 64}, "cuda": {"M": 1024, "N": 1024, "K": 1024}}
-
-
-@functools.cache
-def gpu():
-    from harness.devices.cuda import CudaDevice
-
-    return CudaDevice()
-
-
-@pytest.fixture
-def contest(device):
-    """contest("Cheat") -> (how the cheat ended, how an honest competitor did), both in one group."""
-    harness_cheats.CACHE.clear()
-    EARLY_STREAM.clear()
-    LATE_STREAM.clear()
-
-    def run(cheat, *, distribution="normal", timer=TIMER, sizes=None, honest="harness_fakes.Good", seed=0):
-        problem = workloads.parse_problem("gemm", sizes or SIZES[device], dtype="bf16", direction="fwd")
-        targets = {"cheat": f"harness_cheats.{cheat}", "honest": honest}
-        contestants = tuple(Candidate.of(name, {"_target_": path}) for name, path in targets.items())
-        sent = []
-        machine = gpu() if device == "cuda" else FakeGpu()
-        measure.measure_group(
-            Session(
-                Group("gemm", problem, distribution, seed, contestants),
-                machine,
-                timer,
-                LIMITS,
-                sent.append,
-                lambda index: None,
-            )
-        )
-        assert isinstance(sent[-1], Done)
-        outcomes = {one.index: one for one in sent if isinstance(one, CaseOutcome)}
-        assert set(outcomes) == {0, 1}
-        return outcomes[0], outcomes[1]
-
-    yield run
-    harness_cheats.CACHE.clear()
-    EARLY_STREAM.clear()
-    LATE_STREAM.clear()
-
-
-def assert_caught(outcomes, *words, status=Status.FAILED_VERIFICATION):
-    cheat, honest = outcomes
-    assert cheat.status is status, cheat
-    assert len(cheat.latency_us) == 0
-    assert any(word in cheat.reason for word in words), cheat.reason
-    assert honest.status is Status.PASSED, honest.reason
-    assert len(honest.latency_us) >= 12
-
 
 CHANGED = "right before the clock started"
 INSIDE = "wrong in a round at random"
@@ -133,7 +83,7 @@ def test_other_stream_half_joined(contest, cheat, size):
 def test_inputs_read_early(contest, monkeypatch, inside):
     """Guards: inputs are NaN until the clock starts, and become others in the order of the stream."""
     if not inside:  # as where there is no memory for other inputs
-        monkeypatch.setattr(measure, "_audits", lambda *arguments: None)
+        monkeypatch.setattr(measure._Sitting, "_audits", lambda *arguments: None)
     assert_caught(contest("ReadsEarly"), CHANGED)
 
 
@@ -146,7 +96,7 @@ def test_how_long_the_stream_is_held(contest, monkeypatch, honest, held_us):
     monkeypatch.setattr(
         FakeStopwatch,
         "observed",
-        lambda self, call, ahead, hold_us: held.append(hold_us) or observed(self, call, ahead, hold_us),
+        lambda self, call, visit, hold_us: held.append(hold_us) or observed(self, call, visit, hold_us),
     )
     assert contest("CopiesItsOutput", honest=f"harness_fakes.{honest}")[1].status is Status.PASSED
     assert held[-1] == pytest.approx(held_us, rel=0.05)
@@ -202,10 +152,12 @@ def test_calls_that_are_quicker_in_the_rounds(contest):
 @pytest.mark.parametrize(("late", "said"), [(0, "waits for the device when its inputs have just changed"), (3, "")])
 def test_a_call_that_waits_for_the_device_on_changed_inputs_alone(late, said):
     """Guard: the first branch of `complain_inside`.  Who looks at inputs waits; honest ones always do."""
-    seen = Seen(fresh=[(300.0, False), (310.0, False)], same=[(100.0, True)])
-    subject = Subject(None, None, {}, latency_us=100.0, slow_us=101.0, late=late, inside=seen)
-    assert complain_inside(subject).startswith(said)
-    assert bool(complain_inside(subject)) is bool(said)
+    one = SimpleNamespace(
+        seen=Seen(fresh=[(300.0, False), (310.0, False)], same=[(100.0, True)]),
+        series=Series(latency_us=[100.0, 101.0], late=late),
+    )
+    with pytest.raises(ComplaintError, match=said) if said else contextlib.nullcontext():
+        complain_inside(one)
 
 
 def test_the_last_result_given_back(contest):
@@ -333,8 +285,6 @@ def test_right_for_zeros_only(contest):
 def test_honest_habits_are_no_cheats(contest, honest, kind, device):
     if kind == "cuda_graph" and device == "cpu":
         pytest.skip("the fake GPU has no graphs")
-    from dataclasses import replace
-
     own, other = contest(honest, timer=replace(TIMER, kind=kind))
     assert own.status is other.status is Status.PASSED, own.reason
     assert len(own.latency_us) == len(other.latency_us) >= 12
@@ -349,8 +299,6 @@ def test_a_cheat_in_a_graph(contest, device):
     """Guard: the audit replays the graph that was timed."""
     if device == "cpu":
         pytest.skip("the fake GPU has no graphs")
-    from dataclasses import replace
-
     assert_caught(
         contest("CachedByPointer", timer=replace(TIMER, kind="cuda_graph")), CHANGED, LAST, "no kernel at all"
     )
@@ -377,7 +325,7 @@ def test_the_same_mask_in_each_call(fixed, status):
     one = Candidate.of("one", {"_target_": "harness_cheats.OneMask", "fixed": fixed})
     sent = []
     group = Group("dropout_add_layernorm", problem, "normal", 0, (one,))
-    measure.measure_group(Session(group, FakeGpu(), TIMER, LIMITS, sent.append, lambda index: None))
+    measure.measure_group(group, FakeGpu(), TIMER, LIMITS, line(sent))
     (outcome,) = [one for one in sent if isinstance(one, CaseOutcome)]
     assert outcome.status is status, outcome.reason
     assert ("draws the same random numbers in each call" in outcome.reason) == bool(fixed)

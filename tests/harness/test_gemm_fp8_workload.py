@@ -2,11 +2,12 @@
 
 import pytest
 import torch
+from harness_support import line
 
 from harness.devices.cpu import CpuDevice
-from harness.measure.session import Session
+from harness.measure.data import Data
 from harness.measure.verification import check_outputs
-from harness.plan.planning import Group, Limits, TimerSettings
+from harness.plan.planning import Group
 from harness.records.errors import HarnessError
 from harness.workloads import gemm, parse_problem
 from harness.workloads import gemm_fp8 as workload
@@ -67,17 +68,15 @@ def test_inputs_are_quantised_as_a_models_are():
 
 def test_scales_are_the_same_in_all_sets_and_matrices_are_not():
     """Guard: a library that repeats a scale when it is prepared was wrong where two sets' largest elements differ."""
-    limits = Limits(case_seconds=1, call_seconds=1, profile_seconds=1, memory_fraction=0.3)
-    timer = TimerSettings("cuda_events", True, 0.1, 0.1, 0.1, 2, 2, 20)
-    session = Session(Group("gemm_fp8", problem(), "normal", 3, ()), CpuDevice(), timer, limits, print, print)
-    first, second = session.inputs(0), session.inputs(1)
+    data = Data(Group("gemm_fp8", problem(), "normal", 3, ()), CpuDevice(), line([], 3))
+    first, second = data.inputs(0), data.inputs(1)
     assert {name: torch.equal(first[name].float(), second[name].float()) for name in first} == {
         "a": False,
         "b": False,
         "scale_a": True,
         "scale_b": True,
     }
-    assert set(session.followed(first)) == {"a", "b"}
+    assert set(data.followed(first)) == {"a", "b"}
 
 
 def test_large_problems_are_checked_on_rows_and_columns(monkeypatch):

@@ -65,6 +65,44 @@ def test_settled_clock_power_and_energy(tmp_path):
     assert zeros["settled_energy_mj"] < normal["settled_energy_mj"]
 
 
+def test_sustained_calls_are_graphs_with_audits_among_them(tmp_path):
+    """Two honest contestants have sustained times, and nothing is said of them."""
+    blocks = ["timer.settled=always", "timer.settled_block_seconds=0.3", "timer.settled_rounds=2"]
+    arguments = [*SHORT, *blocks, "timer.settled_budget_seconds=2", *small(4096, 4096, 4096)]
+    assert main([*arguments, "implementations=[tk,cublas]", f"results_dir={tmp_path}"]) == 0
+    rows = load_run(only_run(tmp_path)).measurements
+    assert set(rows["status"]) == {"passed"}, rows["reason"].tolist()
+    assert set(rows["reason"]) == {""}
+    assert (rows["settled_blocks"] >= 2).all()
+    assert (rows["settled_latency_us"] / rows["latency_us_p50"]).between(0.85, 1.4).all()
+
+
+def test_a_call_that_cannot_be_captured_leaves_a_device_that_works(device):
+    """Guard: the allocator leaves the capture, too; else it gives nothing back, and fails when it is asked to."""
+    a = torch.randn(512, 512, device="cuda").bfloat16()
+    with pytest.raises(RuntimeError):
+        device.captured(lambda: (a @ a).sum().item())
+    device.release()
+    assert device.broken() is None
+    replay = device.captured(lambda: a @ a)
+    a.fill_(1.0)
+    assert float(replay()[0, 0]) == 512.0, "it reads what is in its inputs now"
+    device.release()
+
+
+@pytest.mark.parametrize("timer", ["cuda_events", "cuda_graph"])
+def test_the_clock_tells_a_wait_that_is_known(device, timer):
+    from harness_support import config
+
+    from harness.plan.planning import make_plan
+
+    stopwatch = device.stopwatch(make_plan(config(f"timer={timer}")).timer)
+    assert stopwatch.complain() == ""
+    a = torch.randn(512, 512, device="cuda").bfloat16()
+    sample = stopwatch.sample(stopwatch.wrap(lambda: a @ a), lambda: None)
+    assert sample.busy_us < 100.0
+
+
 def test_unwritten_output_is_caught_in_poisoned_memory(tmp_path):
     """Partial writes all rows but the last, into memory that a right result has just been freed from."""
     arguments = [*SHORT, *small(), *contestant("partial", "Partial"), *contestant("good", "Good")]

@@ -8,15 +8,15 @@ from typing import ClassVar
 
 import pytest
 from harness_fake_gpu import FakeGpu
-from harness_support import FAST, contestant, only_run, small
+from harness_support import FAST, contestant, line, only_run, small
 
 from harness import workloads
 from harness.command.cli import main
 from harness.measure import ledger
+from harness.measure.data import Data
 from harness.measure.ledger import ACTIVITIES, THEIRS, Ledger, added, overhead_pct
-from harness.measure.measure import _input_sets, measure_group
+from harness.measure.measure import measure_group
 from harness.measure.messages import Done
-from harness.measure.session import Session
 from harness.plan.planning import Candidate, Group, Limits, TimerSettings
 from harness.runs import load_run
 from harness.runs.store import Store
@@ -105,14 +105,13 @@ def test_where_the_time_of_a_group_goes(monkeypatch):
     sent = []
     begin = time.perf_counter()
     group = Group("gemm", problem, "normal", 0, (entry,))
-    session = Session(group, FakeGpu(), TIMER, LIMITS, sent.append, lambda index: None)
-    measure_group(session)
+    measure_group(group, FakeGpu(), TIMER, LIMITS, line(sent))
     wall = time.perf_counter() - begin
     done = sent[-1]
     assert isinstance(done, Done)
     seconds = done.seconds
     assert sum(seconds.values()) == pytest.approx(wall, abs=0.1, rel=0.1), "nothing is left out, nothing is noted twice"
-    sets = _input_sets(session)
+    sets = Data(group, FakeGpu(), line([])).sets(LIMITS.memory_fraction)
     assert seconds["prepare"] >= 0.099 * (1 + sets + 5) + 0.099, "each set of inputs, in the audit, and a first call"
     assert seconds["reference"] >= 0.297, "before and after the rounds"
     assert len(set(SlowReference.seeds)) == 2, "and each of a sample of its own, where a problem is large"

@@ -4,11 +4,10 @@ import random
 
 import numpy as np
 import pytest
-from test_rounds import SETTINGS, Clock, Stopwatch, contestants
+from test_rounds import SETTINGS, Clock, Stopwatch, contestants, time_rounds
 
-from harness.devices import rounds as timing
 from harness.devices import seats
-from harness.devices.rounds import Sample, time_rounds
+from harness.devices.rounds import Sample
 from harness.devices.telemetry import NoTelemetry
 from harness.measure.messages import CaseOutcome
 from harness.records import stats
@@ -92,7 +91,6 @@ def test_short_calls_hold_the_ratio_after_the_same_predecessors_and_long_ones_ha
 def test_orders_of_before_fail_that(monkeypatch):
     """Medians paired in rounds of one fixed random order, as they were stored, are off by more than that."""
     monkeypatch.setattr(seats, "orders", old_orders)
-    monkeypatch.setattr(timing.seats, "orders", old_orders)
     worst = 0.0
     for count in (2, 3, 4, 5):
         per_round = {case: one.latency_us for case, one in outcomes(count, 0).items()}

@@ -8,7 +8,7 @@ from harness_support import MANIFEST, group
 from test_memory import outcomes
 
 from harness.between.predecessors import Effect, effects, faults, main, report
-from harness.devices import rounds as timing
+from harness.devices import seats
 from harness.records import stats
 from harness.records.rows import SettledBlock
 from harness.runs import assemble, load_run
@@ -66,7 +66,7 @@ def lopsided(count, seed):
 
 def test_a_ratio_that_its_predecessors_decided_is_found(tmp_path, capsys, monkeypatch):
     """Guard: the comparison with the interval and with the deals."""
-    monkeypatch.setattr(timing.seats, "orders", lopsided)
+    monkeypatch.setattr(seats, "orders", lopsided)
     folder = stored(tmp_path / "run", plain=True)
     assert main([str(folder)]) == 1
     assert "beyond its interval: " in capsys.readouterr().out

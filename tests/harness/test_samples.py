@@ -4,12 +4,11 @@ import harness_fakes
 import numpy as np
 import pytest
 from harness_fake_gpu import FakeGpu
-from harness_support import FAST, bench, contestant, only_run, small
+from harness_support import FAST, bench, contestant, line, only_run, small
 
 from harness import workloads
 from harness.measure.measure import measure_group
 from harness.measure.messages import CaseOutcome
-from harness.measure.session import Session
 from harness.measure.supervisor import _renumbered
 from harness.plan.planning import Candidate, Group, Limits, TimerSettings
 from harness.records.rows import Status
@@ -54,7 +53,7 @@ def test_a_contestant_that_took_the_worker_down_leaves_the_others_their_numbers(
 
 
 def test_short_calls_are_timed_with_their_buffers_at_several_places(tmp_path):
-    """Guard: `_elsewhere` in harness/measure/measure.py; rounds go on counting, in whole blocks."""
+    """Guard: `_place` in harness/measure/measure.py; rounds go on counting, in whole blocks."""
     words = [*FAST, *small(), *contestant("one", "Good", speed=20), *contestant("two", "Good", speed=10)]
     process = bench([*words, "implementations=[one,two]", "timer.placements=3", f"results_dir={tmp_path}"])
     process.communicate(timeout=120)
@@ -68,7 +67,7 @@ def test_short_calls_are_timed_with_their_buffers_at_several_places(tmp_path):
 
 
 def test_inputs_lie_elsewhere_at_each_place(monkeypatch):
-    """Guard: `held` in `_elsewhere`.  Memory that is given back is found again, and says nothing of another place."""
+    """Guard: `kept` in `_place`.  Memory that is given back is found again, and says nothing of another place."""
     seen = []
     prepare = harness_fakes.Good.prepare
 
@@ -82,7 +81,7 @@ def test_inputs_lie_elsewhere_at_each_place(monkeypatch):
     timer = TimerSettings("cuda_events", True, 0.001, 0.01, 0.002, 12, 12, 20, placements=6)
     limits = Limits(case_seconds=240, call_seconds=240, profile_seconds=10, memory_fraction=0.3)
     sent = []
-    measure_group(Session(Group("gemm", problem, "normal", 0, (quick,)), FakeGpu(), timer, limits, sent.append, id))
+    measure_group(Group("gemm", problem, "normal", 0, (quick,)), FakeGpu(), timer, limits, line(sent))
     (outcome,) = (one for one in sent if isinstance(one, CaseOutcome))
     assert outcome.status is Status.PASSED
     assert set(outcome.placements) == set(range(6))

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 import torch
 from harness_fake_gpu import FakeGpu
-from harness_support import FAST, contestant, main, only_run
+from harness_support import FAST, contestant, line, main, only_run
 
 from harness import workloads
 from harness.devices.cpu import CpuDevice
 from harness.measure import measure
+from harness.measure.data import Data
 from harness.measure.messages import CaseOutcome
-from harness.measure.session import Session
 from harness.plan import seeds
 from harness.plan.planning import Candidate, Group, Limits, TimerSettings
 from harness.runs import load_run
@@ -63,8 +63,7 @@ def test_the_seed_decides_the_inputs():
     def inputs(seed, number=1):
         problem = workloads.parse_problem("gemm", {"M": 8, "N": 8, "K": 8}, dtype="bf16", direction="fwd")
         group = Group("gemm", problem, "normal", seed, ())
-        limits = Limits(60, 60, 10, 0.3)
-        return Session(group, CpuDevice(), TIMER, limits, lambda m: None, lambda i: None).inputs(number)["a"]
+        return Data(group, CpuDevice(), line([], seed)).inputs(number)["a"]
 
     assert torch.equal(inputs(3), inputs(3))
     assert not torch.equal(inputs(3), inputs(4))
@@ -72,7 +71,7 @@ def test_the_seed_decides_the_inputs():
 
 
 def test_the_seed_decides_who_runs_after_whom_and_what_is_looked_at(monkeypatch):
-    """Guards: the seeds of the orders of rounds and of settled blocks, of audits, and of the parts of a reference.
+    """Guards: the seeds of the orders of rounds and of settled blocks, and of the parts of a reference.
 
     One order for all groups favoured somebody; whoever knows what is looked at is honest there.
     """
@@ -82,17 +81,14 @@ def test_the_seed_decides_who_runs_after_whom_and_what_is_looked_at(monkeypatch)
     contestants = tuple(Candidate.of(name, {"_target_": "harness_fakes.Good"}) for name in "abcd")
 
     gemm, looked_at = workloads.load("gemm"), []
-    audits, reference = measure.Audits, gemm.reference
-    monkeypatch.setattr(measure, "Audits", lambda *given, **more: looked_at.append(given[4]) or audits(*given, **more))
+    reference = gemm.reference
     monkeypatch.setattr(gemm, "reference", lambda p, i, seed: looked_at.append(seed) or reference(p, i, seed))
 
     def seats(seed):
         sent = []
         looked_at.clear()
         group = Group("gemm", problem, "normal", seed, contestants)
-        measure.measure_group(
-            Session(group, FakeGpu(), timer, Limits(60, 60, 10, 0.3), sent.append, lambda index: None)
-        )
+        measure.measure_group(group, FakeGpu(), timer, Limits(60, 60, 10, 0.3), line(sent, seed))
         done = [one for one in sent if isinstance(one, CaseOutcome)]
         rounds = [one.positions[: 2 * len(contestants)].tolist() for one in done]
         return rounds, [[block.position for block in one.settled] for one in done], set(looked_at)
@@ -102,5 +98,5 @@ def test_the_seed_decides_who_runs_after_whom_and_what_is_looked_at(monkeypatch)
     assert first == again
     assert first[0] != other[0]
     assert first[1] != other[1]
-    assert len(first[2]) >= 3, "audits, and two references at least"
+    assert len(first[2]) >= 2, "two references at least"
     assert not first[2] & other[2]

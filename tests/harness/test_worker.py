@@ -125,7 +125,7 @@ def test_inputs_that_cannot_be_made_are_every_cases_error(tmp_path):
 def test_a_hang_while_timed_costs_its_case_only():
     """Guard: silence while rounds go on has a limit of its own, and the running contestant is known by then."""
     limits, timer = replace(LIMITS, call_seconds=2), replace(TIMER, warmup_seconds=1e-9, budget_seconds=60)
-    hangs = {"_target_": "harness_fakes.HangsLater", "after": 36}  # verified, warmed up, and behind its first report
+    hangs = {"_target_": "harness_fakes.HangsLater", "after": 42}  # verified, warmed up, and behind its first report
     with Supervisor(FAKE_GPU) as supervisor, ended_after(60):
         result = supervisor.measure(group(hangs=hangs, last="harness_fakes.Good"), timer, limits)
     assert [outcome.status for outcome in result.outcomes] == [Status.TIMEOUT, Status.PASSED]
