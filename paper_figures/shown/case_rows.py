@@ -261,7 +261,7 @@ def published_gpus(lines: Sequence[Line]) -> str:
 
 def _line(exhibit: Exhibit, selected: Selected, cell: Cell) -> Line:
     published = _published(exhibit, selected, cell, "tflops")
-    ratio, verdict, margin = _ratio(exhibit, selected, cell)
+    ratio, margin = _ratio(exhibit, selected, cell)
     baseline = fastest(selected, exhibit.baselines)
     headline, share = (rate(cell), roof_share(cell)) if cell.timed else (None, None)
     return Line(
@@ -277,7 +277,7 @@ def _line(exhibit: Exhibit, selected: Selected, cell: Cell) -> Line:
         rounds_rate=rounds_rate(cell).value if headline is not None and headline.settled else None,
         rate_pct=share.value if share is not None else None,
         ratio=ratio,
-        ratio_verdict=verdict,
+        ratio_verdict="" if ratio is None else ratio.verdict,
         ratio_margin_pct=margin,
         rounds_ratio=_rounds_ratio(cell, baseline),
         is_baseline=not isinstance(baseline, Missing) and baseline.contestant == cell.contestant,
@@ -316,16 +316,15 @@ def _published_pct(cell: Cell, published: Published | None) -> float | None:
     return None if share is None else published.number * share
 
 
-def _ratio(exhibit: Exhibit, selected: Selected, cell: Cell) -> tuple[Measured | None, str, float | None]:
-    """The ratio to the baseline, its verdict and the margin of it in %."""
+def _ratio(exhibit: Exhibit, selected: Selected, cell: Cell) -> tuple[Measured | None, float | None]:
+    """The ratio to the baseline, and the margin of its verdict in %."""
     baseline = fastest(selected, exhibit.baselines)
     if isinstance(baseline, Missing) or not cell.timed or cell.contestant == baseline.contestant:
-        return None, "", None
+        return None, None
     found = cell_ratio(cell, baseline)
-    if found is None or cell.row is None or baseline.row is None:
-        return None, "", None
-    margin = None if found[0].settled else ratio_margin([one["aa_noise_pct"] for one in (cell.row, baseline.row)])
-    return *found, margin
+    if found is None or found.settled or cell.row is None or baseline.row is None:
+        return found, None
+    return found, ratio_margin([one["aa_noise_pct"] for one in (cell.row, baseline.row)])
 
 
 def _rounds_ratio(cell: Cell, baseline: Cell | Missing) -> Measured | None:

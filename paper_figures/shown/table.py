@@ -9,11 +9,12 @@ from types import MappingProxyType
 from typing import Protocol
 
 from paper_figures.intervals import Interval, Measured
-from paper_figures.judged.evaluation import ClaimResult, PointResult
+from paper_figures.judged.comparisons import COMPARED, PointResult
+from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.judged.verdicts import NO_DIFFERENCE, Missing
 from paper_figures.labels import contestant_label, short_run, words
 from paper_figures.numbers import RATIO, ROOF, fixed, given, measured_interval, quantity, range_text, with_unit
-from paper_figures.published.claims import Claim
+from paper_figures.published.claims import Claim, Kind
 from paper_figures.shown.case_rows import POWER_LIMIT, Line
 from paper_figures.shown.exhibit import Exhibit
 
@@ -345,7 +346,7 @@ def claim_numbers(result: ClaimResult) -> str:
     measured, published = measured_span(result), published_span(result)
     if not measured:
         return ""
-    counter = result.claim.comparison == "profile"
+    counter = result.claim.kind is Kind.COUNTER
     if len(known) == 1 and not counter and (interval := measured_interval(known[0], result.points[0].unit)):
         measured += f" {interval}"
     accepted = _accepted(result)
@@ -365,7 +366,7 @@ def claim_line(result: ClaimResult) -> str:
 
 def points_table(result: ClaimResult, exhibit: NamesCases) -> Table:
     """The numbers behind one verdict: published, accepted, measured with its interval, outcome; and what differs."""
-    scaled = result.claim.comparison == "rate"
+    scaled = bool(COMPARED[result.claim.comparison].unit)
     released = any(point.released is not None for point in result.points)
     columns = [
         Column("Case"),
@@ -396,7 +397,7 @@ def _point_row(
         Text(range_text(point.published, "" if scaled else unit) or ABSENT, kind="paper"),
         *([Text(range_text(result.published, unit) or ABSENT, kind="paper")] if scaled else []),
         Text(range_text(result.accept, unit) or "any", kind="paper"),
-        _measured_cell(result, interval=claim.comparison != "profile"),
+        _measured_cell(result, interval=claim.kind is not Kind.COUNTER),
         *([quantity_text(result.released.value if result.released else None, unit, "")] if released else []),
         _outcome(claim, result),
     )

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.records.naming import Contestant
-from paper_figures.judged.evaluation import MEGABYTE, ClaimResult
+from paper_figures.judged.comparisons import MEGABYTE
+from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.labels import contestant_label, short_run
 from paper_figures.numbers import fixed
 from paper_figures.published.reference import load_reference

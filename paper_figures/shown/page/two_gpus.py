@@ -10,8 +10,9 @@ from typing import Any
 from harness.runs import Run
 from paper_figures.errors import PaperFiguresError
 from paper_figures.intervals import Measured
+from paper_figures.judged.comparisons import PointResult
 from paper_figures.judged.differences import papers_gpu, usual_gpu
-from paper_figures.judged.evaluation import ClaimResult, PointResult
+from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.judged.two_gpus import Agreement, Pair, causes, decided, pairs
 from paper_figures.judged.verdicts import Verdict
 from paper_figures.numbers import measured_interval, quantity, range_text, with_unit
