@@ -76,8 +76,8 @@ class Comparison:
 
 
 COMPARISONS: Mapping[str, Comparison] = {
-    "speedup": Comparison(Kind.SPEEDUP, "ratio of median latencies", "x", Better.MORE),
     "rate": Comparison(Kind.RATE, "share of the datasheet roof", "TFLOPS"),
+    "speedup": Comparison(Kind.SPEEDUP, "ratio of median latencies", "x", Better.MORE),
     "over_published": Comparison(Kind.RATE, "measured share of the roof over a published one", "x", Better.MORE),
     "across": Comparison(Kind.OTHER, "share of the roof over that on another problem", "x", Better.MORE),
     "profile": Comparison(Kind.COUNTER, timed=False),

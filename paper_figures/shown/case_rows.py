@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from harness.records.naming import Contestant, problem_keys
+from harness.records.naming import Contestant
 from harness.records.stats import ratio_margin
 from paper_figures.intervals import Measured
 from paper_figures.judged.quantities import (
@@ -353,16 +352,13 @@ def _profile(exhibit: Exhibit, selected: Selected, cell: Cell, column: ProfileCo
 
 
 def _shown(cell: Cell, column: RowColumn) -> float | None:
-    value = _stored(cell, column.name)
-    return None if value is None else column.shown(problem_keys(cell.problem), value)
-
-
-def _stored(cell: Cell, column: str | Callable[[Mapping[str, Any]], float]) -> float | None:
-    """A column of a timed case's row, or what is read of it; None where there is no such number."""
-    if not cell.timed or cell.row is None:
-        return None
-    return _finite(cell.row[column] if isinstance(column, str) else column(cell.row))
+    return _finite(column.value(cell.problem, cell.row)) if cell.timed and cell.row is not None else None
 
 
 def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(float(value)) else None
+
+
+def _stored(cell: Cell, column: str) -> float | None:
+    """A column of a timed case's row; None where there is no such number."""
+    return _finite(cell.row[column]) if cell.timed and cell.row is not None else None

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from paper_figures.exhibits import choose_exhibits, load_exhibits
-from paper_figures.exhibits import table6_lines_and_speedups as table6
+from paper_figures.exhibits.table6_lines_and_speedups import table as table6
 from paper_figures.intervals import Measured
 from paper_figures.judged.evaluation import ClaimResult, evaluate
 from paper_figures.judged.verdicts import Missing, Verdict
