@@ -213,10 +213,6 @@ def _selected(point: Point, selections: Sequence[Selected]) -> Selected | None:
         return named(point.problem, selections)
     if point.among:
         own = [one for one in selections if any(one.experiment.same_problem(one.problem, text) for text in point.among)]
-        return max(own, key=lambda one: _size(speedup(one, point.of, point.over)), default=None)
+        return max(own, key=lambda one: getattr(speedup(one, point.of, point.over), "value", -math.inf), default=None)
     having = (one for one in selections if (cell := one.cell(point.of)) is not None and cell.row is not None)
     return next(having, selections[0] if selections else None)
-
-
-def _size(measured: Measured | Missing) -> float:
-    return measured.value if isinstance(measured, Measured) else -math.inf

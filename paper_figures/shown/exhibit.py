@@ -84,7 +84,10 @@ def fill(template: str, keys: Mapping[str, str]) -> str:
 
 
 class Compared(Protocol):
-    """What has baselines and names for them: every exhibit."""
+    """What has baselines, and names for contestants and problems: every exhibit."""
+
+    def name_problem(self, problem: str) -> str:
+        """A problem's label."""
 
     @property
     def names(self) -> Mapping[str, str]:

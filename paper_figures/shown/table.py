@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol
 
 from paper_figures.intervals import Interval, Measured
 from paper_figures.judged.comparisons import COMPARED, PointResult
@@ -16,24 +15,13 @@ from paper_figures.labels import contestant_label, short_run, words
 from paper_figures.numbers import RATIO, ROOF, fixed, given, measured_interval, quantity, range_text, with_unit
 from paper_figures.published.claims import Claim, Kind
 from paper_figures.shown.case_rows import POWER_LIMIT, Line
-from paper_figures.shown.exhibit import Exhibit
+from paper_figures.shown.exhibit import Compared, Exhibit
 
 ABSENT = "–"
 BASELINE = "baseline"
 """In a column of ratios: what those of its problem are to."""
 LISTED = 5
 """How many numbers of a claim stand in a line one by one; of more, the least and the greatest."""
-
-
-class NamesCases(Protocol):
-    """What names contestants and problems for readers: any exhibit."""
-
-    @property
-    def names(self) -> Mapping[str, str]:
-        """Labels of contestants, where the general ones do not do."""
-
-    def name_problem(self, problem: str) -> str:
-        """A problem's label."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +137,7 @@ def settled_remarks(lines: Sequence[Line]) -> tuple[str, ...]:
         return ()
     return (
         "Settled is a time of calls back to back, in blocks of a third of a second and more; it is the headline where "
-        "a case has one. The number of the interleaved rounds stands beside it.",
+        "a case has one. The number of the interleaved rounds follows it.",
     )
 
 
@@ -364,7 +352,7 @@ def claim_line(result: ClaimResult) -> str:
     return "; ".join(filter(None, (numbers, *result.absent))) if numbers else result.reason
 
 
-def points_table(result: ClaimResult, exhibit: NamesCases) -> Table:
+def points_table(result: ClaimResult, exhibit: Compared) -> Table:
     """The numbers behind one verdict: published, accepted, measured with its interval, outcome; and what differs."""
     scaled = bool(COMPARED[result.claim.comparison].unit)
     released = any(point.released is not None for point in result.points)
@@ -386,9 +374,7 @@ def points_table(result: ClaimResult, exhibit: NamesCases) -> Table:
     )
 
 
-def _point_row(
-    claim: Claim, result: PointResult, exhibit: NamesCases, scaled: bool, released: bool
-) -> tuple[Text, ...]:
+def _point_row(claim: Claim, result: PointResult, exhibit: Compared, scaled: bool, released: bool) -> tuple[Text, ...]:
     point, unit = result.point, result.unit
     names = [contestant_label(point.of, exhibit.names), _over(result, exhibit)]
     return (
@@ -410,7 +396,7 @@ def _outcome(claim: Claim, result: PointResult) -> Text:
     return Text(str(result.outcome), kind="verdict")
 
 
-def _problem(result: PointResult, exhibit: NamesCases) -> str:
+def _problem(result: PointResult, exhibit: Compared) -> str:
     """The problem of a point; the largest of several is called so."""
     name = exhibit.name_problem(result.problem) if result.problem else ABSENT
     if result.point.beside:
@@ -419,7 +405,7 @@ def _problem(result: PointResult, exhibit: NamesCases) -> str:
     return f"the largest of {count}: {name}" if count else name
 
 
-def _over(result: PointResult, exhibit: NamesCases) -> str:
+def _over(result: PointResult, exhibit: Compared) -> str:
     """What a point is over, in words; empty for a number of one contestant."""
     names = [contestant_label(one, exhibit.names) for one in result.point.over]
     if len(names) > 1:

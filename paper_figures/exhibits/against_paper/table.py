@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from matplotlib.figure import Figure
-
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.numbers import RATIO, ROOF, quantity
 from paper_figures.shown.case_rows import Line
-from paper_figures.shown.charts import INK, SERIES, house_style
 from paper_figures.shown.exhibit_parts import Part, Sources
+from paper_figures.shown.figure import SERIES, Points, Scale, percent_ticks, plot, sheet
 from paper_figures.shown.table import Column, Table, Text, clock_remarks, paper_text, quantity_text, rate_text, run_text
 
 
@@ -68,23 +66,17 @@ def _lines(part: Part) -> list[Line]:
     ]
 
 
-def draw(sources: Sources) -> Figure:
+def draw(sources: Sources) -> str:
     """The paper's share across, the one measured here up: above the diagonal is closer to the roof than the paper."""
-    with house_style():
-        figure = Figure(figsize=(8.2, 6.2), layout="constrained")
-        axis = figure.subplots()
-        known = [(part, lines) for part in sources.parts if (lines := _lines(part))]
-        for number, (part, lines) in enumerate(known):
-            x, y = [line.published_pct or 0.0 for line in lines], [line.rate_pct or 0.0 for line in lines]
-            marker = "os^Dv"[number // len(SERIES)]
-            label = f"{part.exhibit.where}: {part.exhibit.title}"
-            axis.plot(x, y, marker, linestyle="", color=SERIES[number % len(SERIES)], markersize=5, label=label)
-        axis.axline((0, 0), slope=1, color=INK, linewidth=0.9)
-        axis.set_xlim(0, 100)
-        axis.set_ylim(0, 100)
-        axis.set_aspect("equal")
-        axis.grid(visible=True, axis="both")
-        axis.set_xlabel("paper, % of the roof of its GPU")
-        axis.set_ylabel("here, % of the roof of this GPU")
-        figure.legend(loc="outside right upper")
-        return figure
+    known = [(part, lines) for part in sources.parts if (lines := _lines(part))]
+    marks = [Points([(0, 0), (100, 100)], colour=6, mark="path")]
+    for number, (_, lines) in enumerate(known):
+        both = [(line.published_pct or 0.0, line.rate_pct or 0.0) for line in lines]
+        marks.append(Points(both, number, "ring" if number >= len(SERIES) else "dot"))
+    across = Scale("paper, % of the roof of its GPU", 0, 100, percent_ticks())
+    up = Scale("here, % of the roof of this GPU", 0, 100, percent_ticks())
+    names = [f"{part.exhibit.where}: {part.exhibit.title}" for part, _ in known]
+    legend = [
+        (f"s{number % len(SERIES)}{' ring' * (number >= len(SERIES))}", name) for number, name in enumerate(names)
+    ]
+    return sheet([plot("", marks, across, up, 820, 560, left=40)], legend, "Shares of the roof here and in the paper")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from matplotlib.figure import Figure
+from dataclasses import replace
+from html import escape
 
 from harness.records.naming import problem_keys
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.numbers import ROOF
 from paper_figures.shown.case_rows import Line
-from paper_figures.shown.charts import SERIES, house_style
 from paper_figures.shown.exhibit_parts import Part, Sources
+from paper_figures.shown.figure import Points, Scale, panel_width, percent_ticks, plot, sheet
 from paper_figures.shown.table import (
     ABSENT,
     BASELINE,
@@ -63,30 +63,30 @@ def _row(part: Part, line: Line) -> tuple[Text, ...]:
     )
 
 
-def draw(sources: Sources) -> Figure:
+def draw(sources: Sources) -> str:
     """A panel a kernel: share of the roof over the batch size, a line each form and length."""
     parts = [part for part in sources.parts if any(line.rate_pct is not None for line in part.ours)]
-    with house_style():
-        figure = Figure(figsize=(11.5, 3.4 * (1 + (len(parts) - 1) // 3)), layout="constrained")
-        axes = figure.subplots(1 + (len(parts) - 1) // 3, min(3, len(parts)), squeeze=False).ravel()
-        for axis in axes[len(parts) :]:
-            axis.remove()
-        for axis, part in zip(axes, parts, strict=False):
-            series = _series(part)
-            for number, (name, lines) in enumerate(series):
-                points = [(int(problem_keys(line.problem)["B"]), line.rate_pct) for line in lines]
-                known = sorted((batch, percent) for batch, percent in points if percent is not None)
-                axis.plot(*zip(*known, strict=True), "o-", color=SERIES[number % len(SERIES)], label=name, markersize=4)
-            axis.set_title(part.exhibit.title)
-            axis.set_xscale("log", base=2)
-            batches = sorted({int(problem_keys(line.problem)["B"]) for line in part.ours})
-            axis.set_xticks(batches, [str(batch) for batch in batches])
-            axis.minorticks_off()
-            axis.set_ylim(0, axis.get_ylim()[1] * (1 + 0.12 * len(series)))  # room for the legend above the lines
-            axis.set_xlabel("batch")
-            axis.set_ylabel("% of roof")
-            axis.legend(fontsize=7.5, loc="upper left")
-        return figure
+    panels = []
+    for part in parts:
+        batches = sorted({int(problem_keys(line.problem)["B"]) for line in part.ours})
+        marks = []
+        for number, (_, lines) in enumerate(_series(part)):
+            points = [(batches.index(int(problem_keys(line.problem)["B"])), line.rate_pct) for line in lines]
+            marks.append(Points(sorted((x, share) for x, share in points if share is not None), number, "line"))
+        across = Scale("batch", -0.3, len(batches) - 0.7, [(x, str(batch)) for x, batch in enumerate(batches)])
+        up = Scale("% of roof", 0, 100, percent_ticks())
+        panels.append(plot(part.exhibit.title, marks, across, up, panel_width(len(parts)), 300, left=40))
+        panels[-1] = replace(panels[-1], body=panels[-1].body + _named(part, panels[-1].width))
+    return sheet(panels, [], "Share of the roof over the batch size")
+
+
+def _named(part: Part, width: int) -> str:
+    """The series of a panel by name, in their colours, above its marks."""
+    return "".join(
+        f'<g class="s{number}"><circle cx="{width - 190}" cy="{26 + 13 * number}" r="3"/></g>'
+        f'<text x="{width - 182}" y="{30 + 13 * number}">{escape(name)}</text>'
+        for number, (name, _) in enumerate(_series(part))
+    )
 
 
 def _series(part: Part) -> list[tuple[str, list[Line]]]:

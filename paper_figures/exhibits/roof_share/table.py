@@ -5,13 +5,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from matplotlib.figure import Figure
-
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.numbers import ROOF
 from paper_figures.shown.case_rows import Line
-from paper_figures.shown.charts import INK, SERIES, house_style
 from paper_figures.shown.exhibit_parts import Part, Sources
+from paper_figures.shown.figure import Points, Scale, percent_ticks, plot, sheet
 from paper_figures.shown.table import ABSENT, Column, Table, Text, quantity_text
 
 CAPTION = "Beyond the paper: Every kernel against the roof"
@@ -75,29 +73,18 @@ def _forms(sources: Sources) -> list[tuple[Part, str, list[Line]]]:
     return forms
 
 
-def draw(sources: Sources) -> Figure:
+def draw(sources: Sources) -> str:
     """A row a form, a dot a problem, a bar at the median; the fastest baseline's as rings."""
-    forms = _forms(sources)
-    with house_style():
-        figure = Figure(figsize=(9.5, 1.4 + 0.3 * len(forms)), layout="constrained")
-        axis = figure.subplots()
-        names = []
-        for y, (part, panel, lines) in enumerate(forms):
-            ours = [line.rate_pct for line in lines if line.rate_pct is not None]
-            problems = {line.problem for line in lines}
-            theirs = [one.rate_pct for one in part.lines if one.is_baseline and one.problem in problems]
-            axis.plot(
-                [share for share in theirs if share is not None], [y] * sum(one is not None for one in theirs), "o",
-                markerfacecolor="none", markeredgecolor=SERIES[6], markersize=7,
-                label="fastest baseline" if y == 0 else None,
-            )  # fmt: skip
-            axis.plot(ours, [y] * len(ours), "o", color=SERIES[0], markersize=4.5, label="ours" if y == 0 else None)
-            axis.vlines(statistics.median(ours), y - 0.32, y + 0.32, color=INK, linewidth=1.4)
-            names.append(f"{part.exhibit.title}: {panel}" if panel else part.exhibit.title)
-        axis.set_yticks(range(len(forms)), names)
-        axis.set_ylim(len(forms) - 0.5, -0.5)
-        axis.set_xlim(0, 100)
-        axis.grid(visible=True, axis="x")
-        axis.set_xlabel("% of the datasheet's roof; a dot a problem, a line at our median")
-        figure.legend(loc="outside upper center", ncols=2)
-        return figure
+    forms, marks, names = _forms(sources), [], []
+    for y, (part, panel, lines) in enumerate(forms):
+        ours = [line.rate_pct for line in lines if line.rate_pct is not None]
+        problems = {line.problem for line in lines}
+        theirs = [one.rate_pct for one in part.lines if one.is_baseline and one.problem in problems]
+        marks.append(Points([(share, y) for share in theirs if share is not None], colour=6, mark="ring"))
+        marks.append(Points([(share, y) for share in ours]))
+        marks.append(Points([(statistics.median(ours), y)], mark="bar"))
+        names.append(f"{part.exhibit.title}: {panel}" if panel else part.exhibit.title)
+    across = Scale("% of the datasheet's roof; a dot a problem, a line at our median", 0, 100, percent_ticks())
+    up = Scale("", max(len(forms), 1) - 0.5, -0.5, list(enumerate(names)))
+    drawing = plot("", marks, across, up, 820, 70 + 24 * len(forms), left=330)
+    return sheet([drawing], [("s0", "ours"), ("s6 ring", "fastest baseline")], CAPTION)

@@ -289,7 +289,7 @@ def test_the_whole_report_can_be_written_with_any_of_them_missing(made: Report, 
     assert {"roof_share.svg", "against_paper.svg", "table6_lines_and_speedups.tex"} <= names
     assert "batch_scaling.svg" not in names  # none of its parts was measured
     text = (tmp_path / "report" / "exhibits" / "batch_scaling.html").read_text()
-    assert "reproduce-paper --exhibit batch_scaling" in text
+    assert "reproduce-paper measure --exhibit batch_scaling" in text
 
 
 def test_batches_are_a_line_a_form(tmp_path: Path, synthetic: ModuleType) -> None:
