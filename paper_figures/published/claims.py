@@ -29,7 +29,6 @@ from paper_figures.published.paper import EARLIER, EXHIBITS, GPU, RULES
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's, where PyYAML was built with it: ten times as fast."""
-
 BEYOND = "Beyond the paper"
 """Where exhibits and claims stand that the paper has not."""
 TEXT = "Text"
@@ -120,11 +119,7 @@ class Claim:
     sentence: str
     """The statement, in our words."""
     comparison: str
-    """`rate`: share of the datasheet roof against the published rate's share of its own GPU's roof;
-    `speedup`: median latency of `over` / that of `of`, paired; `over_published`: the measured share of the roof of `of`
-    / the share of its own GPU's roof that the paper publishes for `over`; `across`: the share of the roof on a problem
-    / that on the one `beside` it; `profile`: a profiler metric; `build`: a number of the build manifest; `size`: MB of
-    an installed library, or of `of` / `over`."""
+    """How it compares, a key of `COMPARISONS`; `paper_figures.judged.comparisons` says what each measures."""
     metric: str
     """The profiler's metric or the key of the build manifest; for the other comparisons what is compared."""
     unit: str
