@@ -90,7 +90,7 @@ def _report(arguments: argparse.Namespace) -> int:
     if arguments.keep:
         digest.DIGESTS.write_text(digest.digest_text(out, files, _shown(folders[0])))
         print(f"digests of {len(files)} files kept in {_shown(digest.DIGESTS)}")
-        print(f"written: {', '.join(_shown(path) for path in update_readme(report, out))}")
+        print(f"written: {', '.join(_shown(path) for path in update_readme(report, out, ROOT))}")
     return 0
 
 
