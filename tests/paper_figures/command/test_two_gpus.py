@@ -145,15 +145,6 @@ def test_a_recorded_run_stands_beside_itself_as_another_gpus(tmp_path: Path) -> 
     assert [row[0].text for row in values["counts"].rows] == [THERE, "H200 SXM", "Same verdict on both"]
 
 
-def test_the_recorded_campaign_may_have_another_beside_it(
-    place: Path, recorded: Path, h100: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert run(place, "report", "paper", str(h100)) == 0
-    assert (place / "report" / "h100-sxm" / "index.html").is_file()
-    assert run(place, "report") == 0  # alone unless asked
-    assert not (place / "report" / "h100-sxm").exists()
-
-
 def test_a_report_that_somebody_put_into_the_folder_is_not_deleted(
     place: Path, recorded: Path, h100: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
