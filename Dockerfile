@@ -1,6 +1,6 @@
 # Kernels built, both commands installed; results and reports go to the folder that is mounted at /work.
 #   docker build -t tk-kernels .
-#   docker run --gpus all -v "$PWD:/work" tk-kernels                    # reproduce-paper, on a GPU
+#   docker run --gpus all -v "$PWD:/work" tk-kernels                    # reproduce-paper measure, on a GPU
 #   docker build --build-arg TORCH_INDEX_URL=https://download.pytorch.org/whl/cpu -t tk-kernels:cpu .
 FROM python:3.12-slim-bookworm
 ARG EXTRAS=cuda,baselines
@@ -15,4 +15,4 @@ RUN pip install -c /tmp/source/constraints.txt torch ${TORCH_INDEX_URL:+--index-
  && python -m tk_kernels.toolchain build \
  && rm -rf /tmp/source
 WORKDIR /work
-CMD ["reproduce-paper"]
+CMD ["reproduce-paper", "measure"]

@@ -46,7 +46,7 @@ help: ## list the targets
 	@echo "  PYTEST_ARGS=  REPRODUCE_ARGS=  BUNDLE_ARGS=  NIGHTLY_ARGS=   passed on"
 
 reproduce: env ## build, verify, measure (on a GPU since Ampere) or take the recorded run, and write report/
-	$(BIN)/reproduce-paper $(REPRODUCE_ARGS)
+	$(BIN)/reproduce-paper measure $(REPRODUCE_ARGS)
 
 nightly: env ## one night: preflight, build, verify, measure, compare with the nights before (an idle Hopper GPU)
 	$(BIN)/python -m tools.nightly $(NIGHTLY_ARGS)
@@ -79,7 +79,7 @@ dist: env ## build the source distribution and the wheel, in dist/
 	$(BIN)/python -m build
 
 site: env ## build the documentation site with the recorded report, in site/ (EXTRAS=cuda,dev,docs)
-	$(BIN)/reproduce-paper --recorded --output report $(SITE_ARGS)
+	$(BIN)/reproduce-paper report --output report $(SITE_ARGS)
 	$(BIN)/python -m mkdocs build --strict
 
 env: $(STAMP) ## create the virtual environment with pinned versions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,10 @@ class Interval:
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
 
+    def scaled(self, factor: float) -> Interval:
+        """The interval in another unit; `factor` is positive."""
+        return Interval(self.low * factor, self.high * factor)
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -25,11 +29,15 @@ class Measured:
     high: float
     settled: bool = False
     """Whether it is of calls back to back in blocks, and not of the interleaved rounds."""
+    verdict: str = field(default="", repr=False, compare=False)
+    """Of a stored ratio what the run says of the pair: `FASTER`, `SAME`, ...; empty for other numbers."""
 
     def scaled(self, factor: float) -> Measured:
         """The number in another unit; `factor` is positive."""
         return Measured(self.value * factor, self.low * factor, self.high * factor, self.settled)
 
     def inverse(self) -> Measured:
-        """The reciprocal of a positive number."""
-        return Measured(1 / self.value, 1 / self.high, 1 / self.low, self.settled)
+        """The reciprocal of a positive number, a ratio the other way round."""
+        flipped = {"FASTER": "SLOWER", "SLOWER": "FASTER"}
+        turned = Measured(1 / self.value, 1 / self.high, 1 / self.low, self.settled)
+        return replace(turned, verdict=flipped.get(self.verdict, self.verdict))

@@ -131,10 +131,11 @@ def check_make(words: list[str]) -> None:
 
 def check_report(words: list[str]) -> None:
     arguments = report_parser().parse_args(words)
-    if arguments.exhibit and not any(_PLACEHOLDER.search(name) for name in arguments.exhibit):
-        assert choose_exhibits(arguments.exhibit)
-    if arguments.source and not _PLACEHOLDER.search(str(arguments.source)):
-        assert (ROOT / arguments.source).is_dir(), f"{arguments.source} is not in this repository"
+    exhibits = getattr(arguments, "exhibit", None) or ()
+    if exhibits and not any(_PLACEHOLDER.search(name) for name in exhibits):
+        assert choose_exhibits(exhibits)
+    for campaign in getattr(arguments, "campaigns", None) or ():
+        assert _PLACEHOLDER.search(campaign) or (ROOT / campaign).is_dir(), f"{campaign} is not in this repository"
 
 
 def check_pip(words: list[str]) -> None:
@@ -202,7 +203,8 @@ def test_help_explains_each_option_and_has_an_example(module: str) -> None:
     """Guard: `--entity ENTITY` stood there without a word, and of thirteen commands two had an example."""
     text = help_of(module, ())
     assert (
-        f"python -m {module} " in text.partition("example")[2] or "reproduce-paper --" in text.partition("example")[2]
+        f"python -m {module} " in text.partition("example")[2]
+        or "reproduce-paper measure" in text.partition("example")[2]
     )
     lines = text.partition("options:")[2].splitlines()
     bare = [

@@ -71,8 +71,8 @@ REPORT = """
 import sys
 from paper_figures.command import reproduce
 from paper_figures.reproduce import main
-reproduce._run = lambda arguments: print(flush=True)
-sys.argv = ["reproduce-paper"]
+reproduce._missing = lambda arguments: print(flush=True)
+sys.argv = ["reproduce-paper", "missing"]
 raise SystemExit(main())
 """
 

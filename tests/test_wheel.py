@@ -93,11 +93,11 @@ def test_the_harness_verifies_away_from_the_checkout(run: Run, tmp_path: Path) -
     assert manifest["claim_files"]
 
 
-@pytest.mark.parametrize("words", [("--from", RECORDED), ("--recorded",)])
+@pytest.mark.parametrize("words", [(RECORDED,), ()])
 def test_the_report_is_made_from_the_runs_that_the_wheel_carries(
     run: Run, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    done = run("reproduce-paper", *words, "--exhibit", "table1")
+    done = run("reproduce-paper", "report", *words, "--exhibit", "table1")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "recorded, not measured here (campaign 2026-11-paper, 1 run)" in done.stdout
     assert (tmp_path / "report-part" / "index.html").is_file()
@@ -115,17 +115,15 @@ def test_its_runs_are_read_as_one_table(run: Run) -> None:
 
 
 def test_what_is_kept_in_a_checkout_is_not_written_into_a_package(run: Run) -> None:
-    done = run("reproduce-paper", "--from", RECORDED, "--readme")
+    done = run("reproduce-paper", "report", RECORDED, "--keep")
     assert done.returncode == 2
-    assert done.stderr == (
-        "error: --readme writes into a checkout of the repository, and this is an installed package\n"
-    )
+    assert done.stderr == ("error: --keep writes into a checkout of the repository, and this is an installed package\n")
 
 
 def test_a_package_without_its_data_says_how_to_get_them(run: Run, installed: Path, tmp_path: Path) -> None:
     bare = tmp_path / "bare"
     ignored = shutil.ignore_patterns("data", "tk_kernels", "baselines")
     shutil.copytree(installed, bare, ignore=ignored)
-    done = run("reproduce-paper", "--from", RECORDED, site=bare)
+    done = run("reproduce-paper", "report", RECORDED, site=bare)
     assert done.returncode == 1
     assert "harness/data/results is missing, the recorded runs of this installation: install a wheel" in done.stderr

@@ -105,7 +105,7 @@ def _two_gpus(comparison: Comparison) -> str:
         return ""
     return (
         f"**Two GPUs**: the earlier run is of {before}, so that no time below says anything of the code. "
-        "`reproduce-paper --from CAMPAIGN --beside CAMPAIGN` sets two GPUs' verdicts beside each other."
+        "`reproduce-paper report CAMPAIGN CAMPAIGN` sets two GPUs' verdicts beside each other."
     )
 
 

@@ -11,13 +11,14 @@ from pathlib import Path
 from paper_figures.errors import PaperFiguresError
 
 DIGESTS = Path(__file__).resolve().parents[1] / "report.sha256"
-LIBRARIES = ("matplotlib", "pillow", "numpy", "jinja2", "markupsafe", "itables", "pandas", "pyarrow")
+LIBRARIES = ("vl-convert-python", "pillow", "numpy", "jinja2", "markupsafe", "itables", "pandas", "pyarrow")
 """What decides the bytes besides the runs and this package."""
 
 
 def versions() -> str:
-    """The libraries that decide the bytes, with their versions: `matplotlib 3.10.1, ...`."""
-    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES)
+    """The libraries that decide the bytes, with their versions: `pillow 13.0.0, ...`."""
+    installed = {one.name.lower(): one.version for one in importlib.metadata.distributions()}
+    return ", ".join(f"{name} {installed.get(name, 'absent')}" for name in LIBRARIES)
 
 
 def digest_text(out: Path, files: Sequence[Path], campaign: str) -> str:
@@ -64,7 +65,7 @@ def _header(digests: Path, key: str) -> str:
     for line in _read(digests).splitlines():
         if line.startswith(f"# {key}: "):
             return line.removeprefix(f"# {key}: ")
-    raise PaperFiguresError(f"{digests} has no line '# {key}: ...': restore it, or write it with --write-digests")
+    raise PaperFiguresError(f"{digests} has no line '# {key}: ...': restore it, or write it with report --keep")
 
 
 def _read(digests: Path) -> str:
@@ -72,5 +73,5 @@ def _read(digests: Path) -> str:
         return digests.read_text()
     except FileNotFoundError:
         raise PaperFiguresError(
-            f"{digests} does not exist: restore it, or write it from the recorded runs with --write-digests"
+            f"{digests} does not exist: restore it, or write it from the recorded runs with report --keep"
         ) from None

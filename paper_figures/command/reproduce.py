@@ -11,15 +11,15 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from harness.records.errors import HarnessError
-from harness.records.places import CHECKOUT, FIRST, RECORDED
+from harness.records.places import CHECKOUT, RECORDED
 from harness.records.provenance import source
+from harness.runs import Run
 from paper_figures.command import digest, steps
-from paper_figures.command.arguments import check_arguments, parser
+from paper_figures.command.arguments import parser, spelled_now
 from paper_figures.command.kept_runs import Place, unfinished_campaign
 from paper_figures.command.left_out import asked_here, sentences
 from paper_figures.command.missing import missing, missing_text
@@ -30,7 +30,7 @@ from paper_figures.command.unchanged import digest_of_inputs, keep, kept
 from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.judged.verdicts import counted
-from paper_figures.recorded.campaign import RESULTS, ROOT, carried, find_campaign, load_runs
+from paper_figures.recorded.campaign import MANIFEST, RESULTS, ROOT, carried, find_campaign, is_nightly, load_runs
 from paper_figures.recorded.nights import load_nights
 from paper_figures.shown.derived import AnyExhibit, borrowed_parts, measured_exhibits
 from paper_figures.shown.exhibit import Exhibit
@@ -42,10 +42,14 @@ from paper_figures.shown.report.writing import write_report
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command; returns its exit status: 0, 1 for what failed, 2 for wrong arguments, 130 when interrupted."""
-    arguments = parser().parse_args(argv)
-    arguments.output = arguments.output or _default_output(arguments)
+    words = sys.argv[1:] if argv is None else argv
+    if now := spelled_now(words):
+        print(f"error: the command comes first now: {now}", file=sys.stderr)
+        return WRONG_ARGUMENTS
+    arguments = parser().parse_args(words)
+    commands = {"measure": _measure_command, "report": _report, "check": _check, "missing": _missing}
     try:
-        return _run(arguments)
+        return commands[arguments.command](arguments)
     except (PaperFiguresError, HarnessError) as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
@@ -59,76 +63,147 @@ def main(argv: Sequence[str] | None = None) -> int:
         return steps.INTERRUPTED
 
 
-def _default_output(arguments: argparse.Namespace) -> Path:
-    """Where the report goes: one of some exhibits or of short measurements does not take the place of the whole one."""
-    return ROOT / ("report-quick" if arguments.quick else "report-part" if arguments.exhibit else "report")
+def _output(arguments: argparse.Namespace, name: str) -> Path:
+    """Where the report goes; one of some exhibits or of short measurements does not take the place of the whole one."""
+    out: Path = arguments.output or ROOT / name
+    check_output(out)
+    return out
 
 
-def _run(arguments: argparse.Namespace) -> int:
-    """Measures or verifies where that is asked for, and writes the report."""
-    check_arguments(arguments)
-    if arguments.recorded:
-        arguments.source = ROOT / FIRST
+def _missing(arguments: argparse.Namespace) -> int:
+    folder = _campaign(arguments.campaigns) if arguments.campaigns else _kept_campaign()
+    measured = measured_exhibits(choose_exhibits(arguments.exhibit))
+    print(missing_text(missing(folder, measured), folder.name, len(measured)))
+    return 0
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    """Reports on 1..n campaigns; with `--keep`, what is made from the report in the repository is renewed."""
     exhibits = choose_exhibits(arguments.exhibit)
-    if arguments.missing:
-        folder, measured = _recorded(arguments), measured_exhibits(exhibits)
-        print(missing_text(missing(folder, measured), folder.name, len(measured)))
-        return 0
-    check_output(arguments.output)
-    there = None if arguments.source or arguments.check else steps.find_gpu()
-    beside, runs, others, verified = None, None, None, None
-    gpu = None if there is None or there.too_old else there
-    verifies = gpu is None and arguments.source is None and not arguments.check
-    if gpu is not None:
-        measured = _run_here(_to_measure(exhibits, arguments), gpu)
-        place = Place(RESULTS, arguments.campaign or "", gpu.name, source())
-        if arguments.campaign is None:
-            today = datetime.datetime.now(datetime.UTC).date()
-            place = replace(place, campaign=default_campaign(measured, arguments.quick, place, today))
-        failed = _measure(measured, place, arguments.quick)
-        folder = find_campaign(RESULTS, place.campaign, place.folder.parent.name)
-    else:
-        failed, folder = 0, _recorded(arguments)
-        inputs = digest_of_inputs(folder, [str(arguments)])
-        if verifies and (said := kept(_note(), inputs, arguments.output)):
-            print(f"nothing has changed since the last time: {said}\nreport: {arguments.output / 'index.html'}")
-            return 0
-        runs = load_runs(folder)  # what is wrong with the recorded runs is said before minutes are spent
-        if arguments.beside is not None:
-            beside = carried(arguments.beside, ROOT)
-            others = load_runs(beside)
-            check_beside(runs, others)
-    nights = load_nights(arguments.nights) if arguments.nights else []
-
-    def make(say: Callable[[str], None]) -> tuple[Report, list[Path]]:
-        report = replace(make_report(folder, exhibits, runs), nights=tuple(nights))
-        if beside is not None:
-            report = paired(report, make_report(beside, exhibits, others))
-        return report, write_report(report, arguments.output, gpu is not None, say, arguments.site)
-
-    making: Callable[[], tuple[Report, list[Path]]] | None = None
-    if verifies:
-        making = _meanwhile(partial(make, lambda _: None))
-        small = [one for one in measured_exhibits(exhibits) if one.small_problems]
-        verified = _verify(small, _shown(folder), there)
-        failed = verified.failed
-    takes = _about(_making_minutes(1 + (beside is not None)))
-    with Working(f"making the report on {_shown(folder)}, {takes} for all exhibits") as working:
-        report, files = making() if making else make(working.say)
-    _say_summary(report, arguments.output, gpu is not None)
-    if arguments.check:
-        return _check(arguments.output, files, outdated(report, ROOT) if CHECKOUT else ())
-    if arguments.write_digests:
-        digest.DIGESTS.write_text(digest.digest_text(arguments.output, files, _shown(folder)))
+    folders = [_campaign(one) for one in arguments.campaigns]
+    if all(map(is_nightly, folders)):
+        folders.insert(0, _kept_campaign())
+    if arguments.keep:
+        _check_keep(folders, arguments.exhibit)
+    out = _output(arguments, "report-part" if arguments.exhibit else "report")
+    report, files = _made(folders, exhibits, out, arguments.site)
+    if arguments.keep:
+        digest.DIGESTS.write_text(digest.digest_text(out, files, _shown(folders[0])))
         print(f"digests of {len(files)} files kept in {_shown(digest.DIGESTS)}")
-    if arguments.readme:
-        written = update_readme(report, arguments.output)
-        print(f"written: {', '.join(_shown(path) for path in written)}")
+        print(f"written: {', '.join(_shown(path) for path in update_readme(report, out, ROOT))}")
+    return 0
+
+
+def _check_keep(folders: Sequence[Path], some: Sequence[str] | None) -> None:
+    """Raises `PaperFiguresError` where what is kept would not be the report on one whole campaign."""
+    wrong = ""
+    if not CHECKOUT:
+        wrong = "writes into a checkout of the repository, and this is an installed package"
+    elif some or len(folders) > 1:
+        wrong = "keeps the whole report on one campaign: leave out --exhibit, and name one"
+    elif (folders[0] / MANIFEST).exists():
+        wrong = f"keeps the report on a whole campaign, and {folders[0]} is a single run: give its campaign's folder"
+    if wrong:
+        raise PaperFiguresError(f"--keep {wrong}", WRONG_ARGUMENTS)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    """Compares the report with the kept digests, and the repository's pages with what the report makes of them."""
+    out = _output(arguments, "report")
+    report, files = _made([_kept_campaign(digests=True)], choose_exhibits(None), out)
+    found, pages = digest.differences(out, files, digest.DIGESTS), outdated(report, ROOT) if CHECKOUT else []
+    if not found and not pages:
+        print(f"all {len(files)} files are byte for byte the recorded ones")
+        return 0
+    for line in (*found, *pages):
+        print(line, file=sys.stderr)
+    if not found:
+        print(f"error: {len(pages)} pages differ from the report; write them anew with report --keep", file=sys.stderr)
+        return 1
+    note = digest.version_note(digest.DIGESTS)
+    ending = f"; {note}" if note else "; after a change that was meant, keep new digests with report --keep"
+    print(f"error: {len(found)} files differ from {_shown(digest.DIGESTS)}{ending}", file=sys.stderr)
+    return 1
+
+
+def _made(
+    folders: Sequence[Path], exhibits: Sequence[AnyExhibit], out: Path, site: str = "", measured_here: bool = False
+) -> tuple[Report, list[Path]]:
+    """Writes the report on campaigns, of which the first leads, and says what came of it."""
+    takes = _about(_making_minutes(sum(not is_nightly(one) for one in folders)))
+    with Working(f"making the report on {_shown(folders[0])}, {takes} for all exhibits") as working:
+        report = made_of(folders, exhibits)
+        files = write_report(report, out, measured_here, working.say, site)
+    _say_summary(report, out, measured_here)
+    return report, files
+
+
+def made_of(folders: Sequence[Path], exhibits: Sequence[AnyExhibit], runs: Sequence[Run] | None = None) -> Report:
+    """The report on campaigns: the first one's, with the nights of those called `nightly...`, and another GPU's beside.
+
+    runs: those of the first, where they have been read.
+    """
+    first, *more = folders
+    nights = [one for one in more if is_nightly(one)]
+    others = [one for one in more if not is_nightly(one)]
+    runs = load_runs(first) if runs is None else runs
+    loaded = [load_runs(one) for one in others]
+    check_beside(runs, loaded)
+    report = make_report(first, exhibits, runs)
+    if nights:
+        report = replace(report, nights=tuple(load_nights(nights)))
+    if others:
+        report = paired(report, make_report(others[0], exhibits, loaded[0]))
+    return report
+
+
+def _measure_command(arguments: argparse.Namespace) -> int:
+    """Measures on this GPU and reports; without one, verifies on the CPU and reports on the recorded runs."""
+    exhibits, there = choose_exhibits(arguments.exhibit), steps.find_gpu()
+    out = _output(arguments, "report-quick" if arguments.quick else "report-part" if arguments.exhibit else "report")
+    if there is None or there.too_old:
+        return _verify_and_report(arguments, exhibits, out, there)
+    measured = _run_here(_to_measure(exhibits, arguments), there)
+    place = Place(RESULTS, arguments.campaign or "", there.name, source())
+    if arguments.campaign is None:
+        today = datetime.datetime.now(datetime.UTC).date()
+        place = replace(place, campaign=default_campaign(measured, arguments.quick, place, today))
+    failed = _measure(measured, place, arguments.quick)
+    folder = find_campaign(RESULTS, place.campaign, place.folder.parent.name)
+    _made([folder], exhibits, out, measured_here=True)
+    return _ended(failed)
+
+
+def _ended(failed: int) -> int:
     if failed:
         print(f"{failed} of the steps above failed: their output says why", file=sys.stderr)
-    elif verified is not None:
-        keep(_note(), inputs, arguments.output, verified.said)
     return 1 if failed else 0
+
+
+def _verify_and_report(
+    arguments: argparse.Namespace, exhibits: Sequence[AnyExhibit], out: Path, old: steps.Gpu | None
+) -> int:
+    """Verifies on the CPU while the report on the recorded runs is made; old: a GPU that is too old for the kernels."""
+    folder = _campaign(arguments.campaign) if arguments.campaign else _kept_campaign()
+    inputs = digest_of_inputs(folder, [str(arguments)])
+    if said := kept(_note(), inputs, out):
+        print(f"nothing has changed since the last time: {said}\nreport: {out / 'index.html'}")
+        return 0
+    runs = load_runs(folder)  # what is wrong with the recorded runs is said before minutes are spent
+
+    def make() -> Report:
+        report = made_of([folder], exhibits, runs)
+        write_report(report, out, measured_here=False)
+        return report
+
+    making = _meanwhile(make)
+    verified = _verify([one for one in measured_exhibits(exhibits) if one.small_problems], _shown(folder), old)
+    with Working(f"making the report on {_shown(folder)}, {_about(_making_minutes(1))} for all exhibits"):
+        report = making()
+    _say_summary(report, out, measured_here=False)
+    if not verified.failed:
+        keep(_note(), inputs, out, verified.said)
+    return _ended(verified.failed)
 
 
 def _note() -> Path:
@@ -162,22 +237,20 @@ def default_campaign(exhibits: Sequence[Exhibit], quick: bool, place: Place, day
     return unfinished_campaign(exhibits, quick, place, prefix) or f"{prefix}{day.isoformat()}"
 
 
-def _recorded(arguments: argparse.Namespace) -> Path:
-    """The campaign to report on: named, else the one whose digests are kept, else the one with the newest run."""
-    if arguments.source is not None:
-        return carried(arguments.source, ROOT)
-    if arguments.campaign is not None:
-        return _campaign(arguments.campaign)
-    if arguments.check or digest.DIGESTS.exists():
+def _kept_campaign(digests: bool = False) -> Path:
+    """The campaign whose digests are kept, else the one with the newest run; digests: without such, an error."""
+    if digests or digest.DIGESTS.exists():
         return carried(ROOT / digest.recorded_campaign(digest.DIGESTS), ROOT)
     return find_campaign(RESULTS)
 
 
-def _campaign(name: str) -> Path:
-    """The campaign of a name, of an installed package also one that it carries."""
+def _campaign(named: str) -> Path:
+    """The campaign of a folder or a name, of an installed package also one that it carries."""
+    if "/" in named or Path(named).is_dir():
+        return carried(Path(named), ROOT)
     for results in (RESULTS,) if CHECKOUT or not RECORDED.is_dir() else (RESULTS, RECORDED):
         try:
-            return find_campaign(results, name)
+            return find_campaign(results, named)
         except PaperFiguresError as error:
             wrong = PaperFiguresError(str(error), WRONG_ARGUMENTS)
     raise wrong
@@ -363,23 +436,6 @@ def _must(step: steps.Step) -> None:
     """Runs a step without which nothing else works."""
     if _run_step(step) != steps.OK:
         raise PaperFiguresError(f"cannot {step.title}: see the compiler's words above")
-
-
-def _check(out: Path, files: Sequence[Path], pages: Sequence[str]) -> int:
-    """Compares the report with the kept digests; `pages` are those of the repository that it does not make so."""
-    found = digest.differences(out, files, digest.DIGESTS)
-    if not found and not pages:
-        print(f"all {len(files)} files are byte for byte the recorded ones")
-        return 0
-    for line in (*found, *pages):
-        print(line, file=sys.stderr)
-    if not found:
-        print(f"error: {len(pages)} pages differ from the report; write them anew with --readme", file=sys.stderr)
-        return 1
-    note = digest.version_note(digest.DIGESTS)
-    ending = f"; {note}" if note else "; after a change that was meant, keep new digests with --write-digests"
-    print(f"error: {len(found)} files differ from {_shown(digest.DIGESTS)}{ending}", file=sys.stderr)
-    return 1
 
 
 def _say_summary(report: Report, out: Path, measured_here: bool) -> None:

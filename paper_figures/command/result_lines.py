@@ -127,5 +127,7 @@ def _speedup(result: ClaimResult) -> str:
         return ABSENT
     span = " to ".join(dict.fromkeys(quantity(value, RATIO) for value in (min(known), max(known))))
     counted = f"{with_unit(span, RATIO)} at {len(known)} problem{'s' if len(known) > 1 else ''}"
-    absent = (one.replace(UNSUPPORTED, "") for one in result.absent)  # on how many problems says it
+    absent = (
+        one.replace(UNSUPPORTED, "").replace("absent: ", "without ") for one in result.absent
+    )  # on how many problems says it
     return "; ".join((counted, *map(escape, absent)))

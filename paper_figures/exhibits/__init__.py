@@ -1,28 +1,77 @@
-"""One folder an exhibit, found by its place, and the choice among them."""
+"""One folder an exhibit, with its declaration in `exhibit.yaml`, found by its place, and the choice among them."""
 
 from __future__ import annotations
 
 import importlib
-import pkgutil
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
 
 from harness.records.naming import closest
 from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
-from paper_figures.shown.derived import AnyExhibit
+from paper_figures.published.claims import LOADER
+from paper_figures.published.paper import EXHIBITS
+from paper_figures.shown.derived import AnyExhibit, Derived
+from paper_figures.shown.exhibit import Axis, Exhibit, ProfileColumn, RowColumn
+
+TUPLES = ("others", "quick_contestants", "aliases")
 
 
-def load_exhibits() -> tuple[AnyExhibit, ...]:
-    """Every exhibit, in the paper's order, from this package's modules; raises `PaperFiguresError`."""
-    exhibits = []
-    for module in pkgutil.iter_modules(__path__):
-        if module.name.startswith("_"):
-            continue
-        found = getattr(importlib.import_module(f"{__name__}.{module.name}"), "EXHIBIT", None)
-        if not isinstance(found, AnyExhibit) or found.id != module.name:
-            raise PaperFiguresError(
-                f"exhibits/{module.name}/__init__.py needs EXHIBIT, an Exhibit or a Derived with id {module.name!r}"
-            )
-        exhibits.append(found)
-    return tuple(sorted(exhibits, key=lambda exhibit: (exhibit.order, exhibit.id)))
+@cache
+def load_exhibits(folder: Path = EXHIBITS) -> tuple[AnyExhibit, ...]:
+    """Every exhibit, in the paper's order; raises `PaperFiguresError` that names the file.
+
+    One with a `table.py` is put together from others: by its `make_table`, its `draw`, and the claims of `also`.
+    """
+    declared = {path.parent.name: (path, _read(path)) for path in sorted(folder.glob("*/exhibit.yaml"))}
+    own = {name: one for name, one in declared.items() if not (folder / name / "table.py").exists()}
+    exhibits = {name: _exhibit(name, *one) for name, one in own.items()}
+    derived = [_derived(name, *one, exhibits) for name, one in declared.items() if name not in own]
+    return tuple(sorted((*exhibits.values(), *derived), key=lambda exhibit: (exhibit.order, exhibit.id)))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return dict(yaml.load(path.read_bytes(), Loader=LOADER))
+    except (yaml.YAMLError, TypeError, ValueError) as error:
+        raise PaperFiguresError(f"{path} is no exhibit: {' '.join(str(error).split())}") from None
+
+
+@cache
+def _small_problems() -> Mapping[str, Any]:
+    return _read(EXHIBITS / "small_problems.yaml")
+
+
+def _exhibit(name: str, path: Path, said: Mapping[str, Any]) -> Exhibit:
+    fields = {**said, **{key: tuple(said[key]) for key in TUPLES if key in said}}
+    try:
+        if isinstance(said["baseline"], list):
+            fields["baseline"] = tuple(said["baseline"])
+        fields["profile"] = tuple(ProfileColumn(*one) for one in said.get("profile", ()))
+        fields["columns"] = tuple(RowColumn(**one) for one in said.get("columns", ()))
+        fields["other_axes"] = {panel: Axis(**one) for panel, one in said.get("other_axes", {}).items()}
+        for key in ("small_problems", "quick_problems"):
+            lists = ([one] if isinstance(one, Mapping) else _small_problems()[one] for one in said.get(key, ()))
+            fields[key] = tuple(problem for several in lists for problem in several)
+        return Exhibit(id=name, **fields)
+    except (TypeError, KeyError) as error:
+        raise PaperFiguresError(f"{path} is no exhibit: {error}") from None
+
+
+def _derived(name: str, path: Path, said: dict[str, Any], exhibits: Mapping[str, Exhibit]) -> Derived:
+    fields = {**said, **{key: tuple(said[key]) for key in TUPLES if key in said}}
+    code = importlib.import_module(f"{__name__}.{name}.table")
+    try:
+        common = {"where": said["where"], "order": said["order"], "part_only": True, **fields.pop("each_part", {})}
+        parts = [exhibits[one] for one in fields.pop("parts", ())]
+        parts += [_exhibit(one, path, {**common, **own}) for one, own in fields.pop("own_parts", {}).items()]
+        given = {key: getattr(code, key) for key in ("make_table", "draw", "also") if hasattr(code, key)}
+        return Derived(id=name, parts=tuple(parts), **given, **fields)
+    except (TypeError, KeyError) as error:
+        raise PaperFiguresError(f"{path} is no exhibit: {error}") from None
 
 
 def choose_exhibits(names: list[str] | None) -> tuple[AnyExhibit, ...]:

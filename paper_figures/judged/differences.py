@@ -15,12 +15,11 @@ from harness.runs import Run
 from paper_figures.errors import PaperFiguresError
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.labels import contestant_label
+from paper_figures.published.claims import COMPARISONS, Kind
 from paper_figures.published.paper import REFERENCE
 from paper_figures.published.reference import load_gpus
 from paper_figures.recorded.selection import Cell, Selected
 
-TIMED = ("rate", "speedup", "over_published", "across")
-"""The comparisons whose numbers are times."""
 CACHES = {
     "flushed": "with the L2 flushed before each",
     "flushed, clean": "with the L2 flushed before each, and nothing in it to be written back",
@@ -62,11 +61,11 @@ def differences(result: ClaimResult, selections: Sequence[Selected]) -> tuple[st
     sentences = [
         f"GPU: {here}, {f'as in the paper ({result.claim.gpu})' if same else f'in the paper {result.claim.gpu}'}."
     ]
-    if result.claim.comparison in TIMED:
+    if COMPARISONS[result.claim.comparison].timed:
         sentences.append(f"Versions: {_versions(cells)}; in the paper {protocol.software}.")
         sentences.append(f"Timing: {_clock(cells)}; in the paper {protocol.timing}.")
         sentences.append(f"Inputs: {_inputs(cells)}; in the paper {protocol.inputs}.")
-    elif result.claim.comparison == "profile":
+    elif result.claim.kind is Kind.COUNTER:
         sentences.append(f"Profiler: Nsight Compute, one call of the longest kernel; in the paper {protocol.profiler}.")
     return (*sentences, *own)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -19,8 +20,8 @@ from paper_figures.published.reference import Gpu
 from paper_figures.recorded.headline import headline_latency, headline_ratio, rounds_ratio, settled_tflops
 from paper_figures.recorded.selection import EXCUSED, Cell, Selected
 
-ReadRatio = Callable[[Mapping[str, Any]], tuple[Measured, str]]
-"""What makes a ratio and its verdict of a row of a run's ratios."""
+ReadRatio = Callable[[Mapping[str, Any]], Measured]
+"""What makes a ratio of a row of a run's ratios."""
 STANDS_FOR = {"flash_attn": "sdpa_flash"}
 """Libraries that another contestant is a build of: PyTorch's flash backend is FlashAttention-2."""
 GIGA = {"": 1e-9, "K": 1e-6, "M": 1e-3, "G": 1.0, "T": 1e3}
@@ -130,62 +131,42 @@ def own_bounds(selected: Selected | None, contestants: Sequence[Contestant]) -> 
 
 def speedup(selected: Selected | None, of: Contestant, over: Sequence[Contestant]) -> Measured | Missing:
     """Median latency of the fastest of `over` / that of `of`, from the stored ratio of the two, in either order."""
-    found = judged_speedup(selected, of, over)
-    return found if isinstance(found, Missing) else found[0]
-
-
-def judged_speedup(
-    selected: Selected | None, of: Contestant, over: Sequence[Contestant]
-) -> tuple[Measured, str] | Missing:
-    """The same with the verdict that was stored with the ratio: `FASTER`, `SAME`, ..."""
     mine = selected.cell(of) if selected is not None else None
     if mine is None or not mine.timed:
         return why_missing(mine, of)
     theirs = fastest(selected, over)
     if isinstance(theirs, Missing):
         return theirs
-    found = cell_ratio(mine, theirs)
-    if found is None:
-        return Missing(Verdict.NOT_TESTED, f"the run stored no ratio of {of} to {theirs.contestant}")
-    return found
+    no_ratio = Missing(Verdict.NOT_TESTED, f"the run stored no ratio of {of} to {theirs.contestant}")
+    return cell_ratio(mine, theirs) or no_ratio
 
 
-def cell_ratio(cell: Cell, baseline: Cell) -> tuple[Measured, str] | None:
-    """The headline ratio of two timed cells of one problem, as `stored_ratio`.
+def cell_ratio(cell: Cell, baseline: Cell, read: ReadRatio = headline_ratio) -> Measured | None:
+    """The ratio of two timed cells of one problem, as `stored_ratio`.
 
     Its verdict is AMBIGUOUS where another run of the same code says otherwise of the pair.
     """
-    found = _stored(cell, baseline, headline_ratio)
+    assert cell.run is not None
+    assert cell.row is not None
     assert baseline.row is not None
+    found = stored_ratio(cell.run, str(cell.row["case_id"]), str(baseline.row["case_id"]), read)
     if found is not None and str(baseline.row["case_id"]) in cell.contradicted:
-        return found[0], "AMBIGUOUS"
+        return replace(found, verdict="AMBIGUOUS")
     return found
 
 
 def cell_rounds_ratio(cell: Cell, baseline: Cell) -> Measured | None:
     """The ratio of the interleaved rounds, where another one is the headline; else None."""
-    headline = _stored(cell, baseline, headline_ratio)
-    found = _stored(cell, baseline, rounds_ratio)
-    return found[0] if found is not None and headline is not None and headline[0].settled else None
+    headline = cell_ratio(cell, baseline)
+    return cell_ratio(cell, baseline, rounds_ratio) if headline is not None and headline.settled else None
 
 
-def _stored(cell: Cell, baseline: Cell, read: ReadRatio) -> tuple[Measured, str] | None:
-    assert cell.run is not None
-    assert cell.row is not None
-    assert baseline.row is not None
-    return stored_ratio(cell.run, str(cell.row["case_id"]), str(baseline.row["case_id"]), read)
-
-
-def stored_ratio(run: Run, case: str, baseline: str, read: ReadRatio = headline_ratio) -> tuple[Measured, str] | None:
+def stored_ratio(run: Run, case: str, baseline: str, read: ReadRatio = headline_ratio) -> Measured | None:
     """The ratio of two cases of one run with its verdict, from either order of the pair; None if none was stored."""
-    flipped = {"FASTER": "SLOWER", "SLOWER": "FASTER"}
-    for left, right in ((case, baseline), (baseline, case)):
-        row = run.ratio_rows.get((left, right))
-        if row is None:
-            continue
-        ratio, verdict = read(row)
-        return (ratio, verdict) if left == case else (ratio.inverse(), flipped.get(verdict, verdict))
-    return None
+    if (row := run.ratio_rows.get((case, baseline))) is not None:
+        return read(row)
+    row = run.ratio_rows.get((baseline, case))
+    return None if row is None else read(row).inverse()
 
 
 def profile_value(cell: Cell | None, contestant: Contestant, metric: str) -> float | Missing:

@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from paper_figures.judged.comparisons import PointResult
 from paper_figures.judged.differences import cells_behind
-from paper_figures.judged.evaluation import ClaimResult, PointResult
+from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.judged.verdicts import HOLDING, WITHOUT_NUMBER, Verdict
 from paper_figures.labels import OURS, contestant_label
+from paper_figures.published.claims import Kind
 from paper_figures.recorded.selection import Selected, kernel_build
 
 
@@ -72,7 +74,7 @@ def causes(pair: Pair, here: Sequence[Selected], there: Sequence[Selected], name
 
     names: what the two GPUs are called.  Without any such cause, that is said.
     """
-    if pair.here.claim.comparison == "size":
+    if pair.here.claim.kind is Kind.SIZE:
         return ("sizes are of what was installed beside each run, and of no GPU",)
     results, selections = (pair.here, pair.there), (here, there)
     found = [f"{name}: {one.stale}" for name, one in zip(names, results, strict=True) if one.stale]

@@ -59,19 +59,18 @@ class Missing:
 def judge(
     measured: Measured | Missing,
     accept: Interval,
-    told: str = "",
     better: Better = Better.MORE,
     paper: Interval | None = None,
 ) -> Verdict:
     """What a number says, with its whole interval.
 
-    told: the verdict that was stored with a ratio.  One that cannot be told from 1 neither holds nor falls short where
-    1 is the bound.  better: which side of the accepted values is no worse.  paper: of a ratio to which 1 means no
-    effect, the published value; None for other numbers, which cannot hold "by less".
+    A ratio that the run cannot tell from 1 neither holds nor falls short where 1 is the bound.  better: which side of
+    the accepted values is no worse.  paper: of a ratio to which 1 means no effect, the published value; None for other
+    numbers, which cannot hold "by less".
     """
     if isinstance(measured, Missing):
         return measured.outcome
-    if told in NO_DIFFERENCE and 1.0 in (accept.low, accept.high):
+    if measured.verdict in NO_DIFFERENCE and 1.0 in (accept.low, accept.high):
         return Verdict.CLOSE
     above, below = measured.low > accept.high, measured.high < accept.low
     if (above and better is Better.MORE) or (below and better is Better.LESS):
@@ -79,7 +78,7 @@ def judge(
     if above or below:
         if better is Better.NEITHER:
             return Verdict.DIFFERS
-        kept = paper is not None and told not in NO_DIFFERENCE and _keeps_half(measured, paper, better)
+        kept = paper is not None and measured.verdict not in NO_DIFFERENCE and _keeps_half(measured, paper, better)
         return Verdict.LESS if kept else Verdict.SHORT
     inside_low = measured.low >= accept.low or better is Better.LESS
     inside_high = measured.high <= accept.high or better is Better.MORE
@@ -93,10 +92,10 @@ def _keeps_half(measured: Measured, paper: Interval, better: Better) -> bool:
     return paper.high < 1 and 1 - measured.high >= KEPT_MARGIN * (1 - paper.high)
 
 
-def judge_point(measured: Measured | Missing, accept: Interval, claim: Claim, point: Point, told: str = "") -> Verdict:
+def judge_point(measured: Measured | Missing, accept: Interval, claim: Claim, point: Point) -> Verdict:
     """The outcome of a point of a claim; `accept` is in the unit of `measured`."""
     ratio = point.published or point.accept
-    return judge(measured, accept, told, claim.better(point), ratio if claim.is_ratio else None)
+    return judge(measured, accept, claim.better(point), ratio if claim.is_ratio else None)
 
 
 def combine(outcomes: Sequence[Verdict]) -> Verdict:

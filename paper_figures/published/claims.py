@@ -29,10 +29,6 @@ from paper_figures.published.paper import EARLIER, EXHIBITS, GPU, RULES
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's, where PyYAML was built with it: ten times as fast."""
-
-COMPARISONS = ("rate", "speedup", "over_published", "across", "profile", "build", "size")
-
-
 BEYOND = "Beyond the paper"
 """Where exhibits and claims stand that the paper has not."""
 TEXT = "Text"
@@ -63,14 +59,30 @@ class Kind(StrEnum):
     OTHER = "other"
 
 
-KINDS = {
-    "rate": Kind.RATE,
-    "over_published": Kind.RATE,
-    "profile": Kind.COUNTER,
-    "build": Kind.LINES,
-    "size": Kind.SIZE,
+@dataclass(frozen=True)
+class Comparison:
+    """What a claim says of numbers that are compared in one way; `paper_figures.judged.comparisons` measures them."""
+
+    kind: Kind = Kind.OTHER
+    """The kind that follows from it alone."""
+    metric: str = ""
+    unit: str = ""
+    """What is compared and in which unit, unless the claim says so; empty where the claim has to."""
+    better: Better | None = None
+    """The better side; None where it is the side without a bound."""
+    timed: bool = True
+    """Whether its numbers are times."""
+
+
+COMPARISONS: Mapping[str, Comparison] = {
+    "rate": Comparison(Kind.RATE, "share of the datasheet roof", "TFLOPS"),
+    "speedup": Comparison(Kind.SPEEDUP, "ratio of median latencies", "x", Better.MORE),
+    "over_published": Comparison(Kind.RATE, "measured share of the roof over a published one", "x", Better.MORE),
+    "across": Comparison(Kind.OTHER, "share of the roof over that on another problem", "x", Better.MORE),
+    "profile": Comparison(Kind.COUNTER, timed=False),
+    "build": Comparison(Kind.LINES, better=Better.LESS, timed=False),
+    "size": Comparison(Kind.SIZE, timed=False),
 }
-"""The kinds that follow from the comparison alone."""
 _OPPONENTS = {"today": Kind.TODAY, "released": Kind.RELEASED}
 
 
@@ -107,11 +119,7 @@ class Claim:
     sentence: str
     """The statement, in our words."""
     comparison: str
-    """`rate`: share of the datasheet roof against the published rate's share of its own GPU's roof;
-    `speedup`: median latency of `over` / that of `of`, paired; `over_published`: the measured share of the roof of `of`
-    / the share of its own GPU's roof that the paper publishes for `over`; `across`: the share of the roof on a problem
-    / that on the one `beside` it; `profile`: a profiler metric; `build`: a number of the build manifest; `size`: MB of
-    an installed library, or of `of` / `over`."""
+    """How it compares, a key of `COMPARISONS`; `paper_figures.judged.comparisons` says what each measures."""
     metric: str
     """The profiler's metric or the key of the build manifest; for the other comparisons what is compared."""
     unit: str
@@ -137,12 +145,11 @@ class Claim:
     @property
     def kind(self) -> Kind:
         """What sort of number it is about."""
-        if self.comparison == "build" and self.unit != "lines":
+        kind = COMPARISONS[self.comparison].kind
+        if kind is Kind.LINES and self.unit != "lines":
             return Kind.CODE
-        if self.comparison in KINDS:
-            return KINDS[self.comparison]
-        if self.comparison != "speedup":
-            return Kind.OTHER
+        if kind is not Kind.SPEEDUP:
+            return kind
         if self.against in _OPPONENTS:
             return _OPPONENTS[self.against]
         if all(one.implementation == OURS for point in self.points for one in point.over):
@@ -169,9 +176,9 @@ class Claim:
 
         With two bounds a counter, a size or a rate, which is then an ablation's level, is better to neither side.
         """
-        if self.comparison == "build":
-            return Better.LESS
-        if self.comparison in ("speedup", "over_published", "across") or math.isinf(point.accept.high):
+        if (side := COMPARISONS[self.comparison].better) is not None:
+            return side
+        if math.isinf(point.accept.high):
             return Better.MORE
         return Better.LESS if math.isinf(point.accept.low) else Better.NEITHER
 
@@ -264,13 +271,6 @@ _CLAIM_OPTIONS = {
     *("comparison", "gpu", "metric", "unit", "today", "against", "hopper_only", "rule", "reason", "points"),
     *(*_TEXTS, *DEVIATIONS, *_POINT_KEYS),
 }
-_DEFAULTS = {
-    "rate": ("share of the datasheet roof", "TFLOPS"),
-    "speedup": ("ratio of median latencies", "x"),
-    "over_published": ("measured share of the roof over a published one", "x"),
-    "across": ("share of the roof over that on another problem", "x"),
-}
-"""The metric and the unit of comparisons that have their own."""
 
 
 def _claim(path: Path, exhibit: str, said: Mapping[str, Any]) -> Claim:
@@ -280,9 +280,9 @@ def _claim(path: Path, exhibit: str, said: Mapping[str, Any]) -> Claim:
     comparison = str(entry.get("comparison", "speedup"))
     if comparison not in COMPARISONS:
         raise PaperFiguresError(f"{where}: comparison is {comparison!r}, needs to be one of {', '.join(COMPARISONS)}")
-    if comparison in ("profile", "build", "size") and not entry.get("metric"):
+    usual = COMPARISONS[comparison]
+    if not (entry.get("metric") or usual.metric):
         raise PaperFiguresError(f"{where}: a {comparison} comparison needs the name of a metric")
-    metric, unit = _DEFAULTS.get(comparison, ("", ""))
     points = tuple(point for table in _tables(where, entry) for point in _points(where, comparison, entry, table))
     if not points:
         raise PaperFiguresError(f"{where}: no points, needs at least one number")
@@ -292,8 +292,8 @@ def _claim(path: Path, exhibit: str, said: Mapping[str, Any]) -> Claim:
         where=str(entry["where"]),
         sentence=_one_line(entry["sentence"]),
         comparison=comparison,
-        metric=str(entry.get("metric", metric)),
-        unit=str(entry.get("unit", unit)),
+        metric=str(entry.get("metric", usual.metric)),
+        unit=str(entry.get("unit", usual.unit)),
         gpu=str(entry.get("gpu", GPU)),
         tolerance=_one_line(entry["reason"]),
         points=points,

@@ -23,7 +23,7 @@ def carried(folder: Path, root: Path) -> Path:
     if not RECORDED.is_dir():
         raise PaperFiguresError(
             f"{RECORDED} is missing, the recorded runs of this installation: install a wheel of the project again, or "
-            "give a folder of runs with --from"
+            "give a folder of runs to report on"
         )
     resolved = folder if folder.is_absolute() else Path.cwd() / folder
     inside = DATA / resolved.relative_to(root) if resolved.is_relative_to(root) else folder
@@ -38,7 +38,7 @@ def find_campaign(results: Path, name: str | None = None, gpu: str = "*") -> Pat
     Raises `PaperFiguresError` if there is none, or if the name does not decide.
     """
     runs = [path for path in results.glob(f"{gpu}/*/*/{MANIFEST}") if path.relative_to(results).parts[0] != "cpu"]
-    folders = {path.parent.parent for path in runs if name is not None or not _of_a_night(path)}
+    folders = {path.parent.parent for path in runs if name is not None or not is_nightly(path.parent.parent)}
     if name is not None:
         folders = {folder for folder in folders if folder.name == name}
     if not folders:
@@ -50,14 +50,15 @@ def find_campaign(results: Path, name: str | None = None, gpu: str = "*") -> Pat
         first = results.parent / FIRST
         if first not in folders:
             several = " and ".join(sorted(str(folder) for folder in folders))
-            raise PaperFiguresError(f"campaign {name!r} is of several GPUs: give one of {several} with --from")
+            raise PaperFiguresError(f"campaign {name!r} is of several GPUs: give one of {several}")
         return first
     newest = max(runs, key=lambda path: (path.parent.parent in folders, path.parent.name, str(path)))
     return newest.parent.parent
 
 
-def _of_a_night(manifest: Path) -> bool:
-    return manifest.parent.parent.name.startswith("nightly")
+def is_nightly(folder: Path) -> bool:
+    """Whether a campaign is of nights, the same experiments again and again: `nightly...`."""
+    return folder.name.startswith("nightly")
 
 
 def load_runs(folder: Path) -> list[Run]:
@@ -74,7 +75,7 @@ def load_runs(folder: Path) -> list[Run]:
         raise PaperFiguresError(str(error), 1 if folder.is_dir() else WRONG_ARGUMENTS) from None
     timed = [run for run in runs if run.manifest["device"] == "cuda"]
     if not timed:
-        raise PaperFiguresError(f"{folder} holds no run on a GPU, and a report needs times: choose another with --from")
+        raise PaperFiguresError(f"{folder} holds no run on a GPU, and a report needs times: choose another campaign")
     return timed
 
 

@@ -10,16 +10,16 @@ from harness.records import headline
 from paper_figures.intervals import Measured
 
 
-def rounds_ratio(row: Mapping[str, Any]) -> tuple[Measured, str]:
+def rounds_ratio(row: Mapping[str, Any]) -> Measured:
     """The ratio of a row of a run's ratios in the rounds, with its verdict."""
-    return Measured(float(row["ratio_p50"]), float(row["ci_low"]), float(row["ci_high"])), str(row["verdict"])
+    ends = float(row["ci_low"]), float(row["ci_high"])
+    return Measured(float(row["ratio_p50"]), *ends, verdict=str(row["verdict"]))
 
 
-def headline_ratio(row: Mapping[str, Any]) -> tuple[Measured, str]:
+def headline_ratio(row: Mapping[str, Any]) -> Measured:
     """The headline of a row of a run's ratios, with its verdict."""
     found = headline.of_ratio(row)
-    settled = found.source == headline.SETTLED
-    return Measured(found.value, found.low, found.high, settled), str(found.verdict)
+    return Measured(found.value, found.low, found.high, found.source == headline.SETTLED, str(found.verdict))
 
 
 def settled_tflops(row: Mapping[str, Any]) -> float | None:

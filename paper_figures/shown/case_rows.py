@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from harness.records.naming import Contestant, problem_keys
+from harness.records.naming import Contestant
 from harness.records.stats import ratio_margin
 from paper_figures.intervals import Measured
 from paper_figures.judged.quantities import (
@@ -261,8 +260,8 @@ def published_gpus(lines: Sequence[Line]) -> str:
 
 def _line(exhibit: Exhibit, selected: Selected, cell: Cell) -> Line:
     published = _published(exhibit, selected, cell, "tflops")
-    ratio, verdict, margin = _ratio(exhibit, selected, cell)
     baseline = fastest(selected, exhibit.baselines)
+    ratio, margin, rounds = _ratio(cell, baseline)
     headline, share = (rate(cell), roof_share(cell)) if cell.timed else (None, None)
     return Line(
         problem=cell.problem,
@@ -277,9 +276,9 @@ def _line(exhibit: Exhibit, selected: Selected, cell: Cell) -> Line:
         rounds_rate=rounds_rate(cell).value if headline is not None and headline.settled else None,
         rate_pct=share.value if share is not None else None,
         ratio=ratio,
-        ratio_verdict=verdict,
+        ratio_verdict="" if ratio is None else ratio.verdict,
         ratio_margin_pct=margin,
-        rounds_ratio=_rounds_ratio(cell, baseline),
+        rounds_ratio=rounds,
         is_baseline=not isinstance(baseline, Missing) and baseline.contestant == cell.contestant,
         published_ratio=_published_ratio(exhibit, selected, cell, published),
         profile=tuple(_profile(exhibit, selected, cell, column) for column in exhibit.profile),
@@ -316,22 +315,14 @@ def _published_pct(cell: Cell, published: Published | None) -> float | None:
     return None if share is None else published.number * share
 
 
-def _ratio(exhibit: Exhibit, selected: Selected, cell: Cell) -> tuple[Measured | None, str, float | None]:
-    """The ratio to the baseline, its verdict and the margin of it in %."""
-    baseline = fastest(selected, exhibit.baselines)
+def _ratio(cell: Cell, baseline: Cell | Missing) -> tuple[Measured | None, float | None, Measured | None]:
+    """The ratio to the baseline, the margin of its verdict in %, and that of the rounds where it is another."""
     if isinstance(baseline, Missing) or not cell.timed or cell.contestant == baseline.contestant:
-        return None, "", None
-    found = cell_ratio(cell, baseline)
-    if found is None or cell.row is None or baseline.row is None:
-        return None, "", None
-    margin = None if found[0].settled else ratio_margin([one["aa_noise_pct"] for one in (cell.row, baseline.row)])
-    return *found, margin
-
-
-def _rounds_ratio(cell: Cell, baseline: Cell | Missing) -> Measured | None:
-    if isinstance(baseline, Missing) or not cell.timed or cell.contestant == baseline.contestant:
-        return None
-    return cell_rounds_ratio(cell, baseline)
+        return None, None, None
+    found, rounds = cell_ratio(cell, baseline), cell_rounds_ratio(cell, baseline)
+    if found is None or found.settled or cell.row is None or baseline.row is None:
+        return found, None, rounds
+    return found, ratio_margin([one["aa_noise_pct"] for one in (cell.row, baseline.row)]), rounds
 
 
 def _published_ratio(exhibit: Exhibit, selected: Selected, cell: Cell, published: Published | None) -> float | None:
@@ -354,16 +345,43 @@ def _profile(exhibit: Exhibit, selected: Selected, cell: Cell, column: ProfileCo
 
 
 def _shown(cell: Cell, column: RowColumn) -> float | None:
-    value = _stored(cell, column.name)
-    return None if value is None else column.shown(problem_keys(cell.problem), value)
-
-
-def _stored(cell: Cell, column: str | Callable[[Mapping[str, Any]], float]) -> float | None:
-    """A column of a timed case's row, or what is read of it; None where there is no such number."""
-    if not cell.timed or cell.row is None:
-        return None
-    return _finite(cell.row[column] if isinstance(column, str) else column(cell.row))
+    return _finite(column.value(cell.problem, cell.row)) if cell.timed and cell.row is not None else None
 
 
 def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(float(value)) else None
+
+
+def _stored(cell: Cell, column: str) -> float | None:
+    """A column of a timed case's row; None where there is no such number."""
+    return _finite(cell.row[column]) if cell.timed and cell.row is not None else None
+
+
+def drawn(lines: Sequence[Line]) -> tuple[Contestant, ...]:
+    """The contestants with a place in the figure: all that have a time or a published number on any problem.
+
+    If none has, all; what is left out is a row of the table, with its reason.
+    """
+    order = dict.fromkeys(line.cell.contestant for line in lines)
+    known = {one.cell.contestant for one in lines if one.rate is not None or one.everything_published}
+    return tuple(one for one in order if one in known or not known)
+
+
+def by_problem(lines: Sequence[Line]) -> list[tuple[str, list[Line]]]:
+    """The lines of each problem, with the problem's label on the axis."""
+    problems = dict.fromkeys(line.problem for line in lines)
+    return [
+        (next(line.tick for line in lines if line.problem == problem), [one for one in lines if one.problem == problem])
+        for problem in problems
+    ]
+
+
+def spread(line: Line) -> tuple[float, float] | None:
+    """The rate at the 10th and the 90th percentile of the latencies, or in the slowest and the fastest block."""
+    row = line.cell.row
+    if row is None or line.rate is None:
+        return None
+    if line.rate.settled:
+        return line.rate.low, line.rate.high
+    work = float(row["tflops"]) * float(row["latency_us_p50"])
+    return work / float(row["latency_us_p90"]), work / float(row["latency_us_p10"])

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import ClassVar
 
-from matplotlib.figure import Figure
-
 from harness.records.naming import Contestant
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.published.claims import has_claims
@@ -37,7 +35,7 @@ class Derived:
     """From what its parts measured and the verdicts on its own claims."""
     parts: tuple[Exhibit, ...] = ()
     """Exhibits whose measurements it uses; they need not be in the report themselves."""
-    draw: Callable[[Sources], Figure] | None = None
+    draw: Callable[[Sources], str] | None = None
     caption: str = ""
     """How to read what `draw` draws."""
     recorded: str = ""

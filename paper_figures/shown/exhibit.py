@@ -1,20 +1,25 @@
 """What an exhibit is: a declaration that names its experiment, its claims and how its cases are laid out.
 
-A new exhibit is a folder in `exhibits/` whose `__init__.py` defines `EXHIBIT`, with its claims in `claims.yaml`.
+A new exhibit is a folder in `exhibits/` with its declaration in `exhibit.yaml` and its claims in `claims.yaml`. What
+names problems there is a template of their keys, `D = {D}{", causal" if causal == "1"}`, in Jinja's expressions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
+
+import jinja2
 
 from harness.records.naming import Contestant, parse_contestant, problem_keys
 from paper_figures.errors import PaperFiguresError
 from paper_figures.labels import contestant_label
 from paper_figures.published.claims import has_claims
 from paper_figures.recorded.experiments import Experiment, load_experiment
+from paper_figures.recorded.headline import headline_latency
 
 
 @dataclass(frozen=True)
@@ -25,27 +30,28 @@ class ProfileColumn:
     metric: str
     """Nsight Compute's name; byte rates are shown in GB/s."""
     unit: str
-    published_metric: str
+    published_metric: str = ""
     """The metric of the published row; empty where the paper has none."""
-
-
-def as_stored(keys: Mapping[str, str], value: float) -> float:
-    """The number itself, whatever the problem."""
-    return value
 
 
 @dataclass(frozen=True)
 class RowColumn:
-    """A measured column of a case's row that an exhibit shows beside the rate."""
+    """A number of a case's row that an exhibit shows beside the rate."""
 
     title: str
     """Heading, with its unit."""
-    name: str | Callable[[Mapping[str, Any]], float]
-    """The column of `Measurement`, or what is read of its row."""
+    column: str = ""
+    """The column of `Measurement`."""
+    per_call: str = ""
+    """Instead of a column, how many things a call does, which are shown by the second: `{B|int * N|int}`."""
     digits: int = 0
     """Decimals shown."""
-    shown: Callable[[Mapping[str, str], float], float] = as_stored
-    """What is shown of the stored number, from the problem's keys and it."""
+
+    def value(self, problem: str, row: Mapping[str, Any]) -> float:
+        """The number of a timed case's row."""
+        if self.column:
+            return float(row[self.column])
+        return int(fill(self.per_call, problem_keys(problem))) / headline_latency(row) * 1e6
 
 
 @dataclass(frozen=True)
@@ -54,17 +60,34 @@ class Axis:
 
     title: str
     """What differs between them, and at what the rest is."""
-    tick: str | Callable[[Mapping[str, str]], str]
-    """A problem, with its keys in braces: `{N}`."""
+    tick: str = "{N}"
+    """A problem, with its keys in braces."""
 
 
-def one_panel(keys: Mapping[str, str]) -> str:
-    """All problems together, without a title."""
-    return ""
+class _Lacking(jinja2.Undefined):
+    """A key that a problem lacks: a template may ask for it, and cannot show it."""
+
+    def __str__(self) -> str:
+        return str(self._fail_with_undefined_error())
+
+
+_TEMPLATES = jinja2.Environment(variable_start_string="{", variable_end_string="}", undefined=_Lacking)
+_compiled = cache(_TEMPLATES.from_string)
+
+
+def fill(template: str, keys: Mapping[str, str]) -> str:
+    """A template with a problem's keys; raises `PaperFiguresError` if it shows a key that the problem lacks."""
+    try:
+        return _compiled(template).render(keys)
+    except jinja2.UndefinedError as error:
+        raise PaperFiguresError(f"{template!r} of {dict(keys)}: {error}") from None
 
 
 class Compared(Protocol):
-    """What has baselines and names for them: every exhibit."""
+    """What has baselines, and names for contestants and problems: every exhibit."""
+
+    def name_problem(self, problem: str) -> str:
+        """A problem's label."""
 
     @property
     def names(self) -> Mapping[str, str]:
@@ -121,17 +144,17 @@ class Exhibit:
     """How a problem is named in the table, with its keys in braces: `K = {K}`; `{panel}` is the panel's title."""
     axis: str
     """Title of the figure's axis of problems."""
-    tick: str | Callable[[Mapping[str, str]], str]
-    """How a problem is named on that axis: `{K}`, or what its keys are made into."""
     baseline: str | tuple[str, ...]
     """The contestant that ratios are against; of several, the fastest on each problem."""
+    tick: str = "{N}"
+    """How a problem is named on that axis."""
     baseline_name: str = ""
     """What several baselines are called together, where their names are too long for a heading: `the faster form`."""
     others: tuple[str, ...] = ()
     """Libraries of today that ratios are not against, since the paper compares with the baseline."""
     not_among: str = ""
     """Libraries of today that are no contestants, and why: `not among them: FlashInfer (...)`; stands by its claims."""
-    panel: Callable[[Mapping[str, str]], str] = one_panel
+    panel: str = ""
     """Title of the figure's panel that a problem belongs to, from its keys.  Means are taken over a panel."""
     other_axes: Mapping[str, Axis] = field(default_factory=lambda: MappingProxyType({}))
     """The axes of panels whose problems differ in something else, by the panel's title."""
@@ -191,7 +214,7 @@ class Exhibit:
 
     def panel_of(self, problem: str) -> str:
         """The title of a problem's panel."""
-        return self.panel(problem_keys(problem))
+        return fill(self.panel, problem_keys(problem))
 
     def name_problem(self, problem: str) -> str:
         """A problem's label; raises `PaperFiguresError` if the template names a key the problem lacks."""
@@ -199,18 +222,11 @@ class Exhibit:
 
     def name_tick(self, problem: str) -> str:
         """A problem's label on the axis of the figure."""
-        tick = self.axis_of(self.panel_of(problem)).tick
-        return self._format(tick, problem) if isinstance(tick, str) else tick(problem_keys(problem))
+        return self._format(self.axis_of(self.panel_of(problem)).tick, problem)
 
     def axis_of(self, panel: str) -> Axis:
         """The axis of a panel: its own, or the one that most panels share."""
         return self.other_axes.get(panel, Axis(self.axis, self.tick))
 
     def _format(self, template: str, problem: str) -> str:
-        keys = {**problem_keys(problem), "panel": self.panel_of(problem)}
-        try:
-            return template.format(**keys)
-        except KeyError as missing:
-            raise PaperFiguresError(
-                f"exhibit {self.id}: {template!r} names {missing}, problem {problem!r} lacks it"
-            ) from None
+        return fill(template, {**problem_keys(problem), "panel": self.panel_of(problem)})

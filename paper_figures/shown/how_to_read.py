@@ -20,9 +20,9 @@ VERDICTS = {
     Verdict.DIFFERS: "outside, where neither side is better.",
     Verdict.CLOSE: "the interval reaches over the edge, or a ratio cannot be told from a bound of 1.",
     Verdict.SHORT: "worse than all of these, or our kernel failed.",
-    Verdict.NOT_TESTED: "a library or a GPU is missing, or nobody measured it; one number without a time is enough, "
+    Verdict.NOT_TESTED: "a library or a GPU is missing, or it was not measured; one number without a time is enough, "
     "unless another falls short or a rival's output is wrong there.",
-    Verdict.NOT_COMPARABLE: "the reason stands beside it.",
+    Verdict.NOT_COMPARABLE: "the reason is given with it.",
 }
 """What each verdict means, in the order in which they are explained."""
 

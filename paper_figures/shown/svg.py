@@ -1,120 +1,22 @@
-"""SVG for the page: matplotlib's drawings made to follow the page's colours, and small histograms."""
+"""Small drawings of the page: a badge, histograms, samples over rounds."""
 
 from __future__ import annotations
 
 import base64
 import io
 import itertools
-import re
 from html import escape
 
 import numpy as np
 from PIL import Image
 
-from paper_figures.shown.charts import FAINT, INK, PAPER, SERIES
+from paper_figures.shown.figure import PAPER, SERIES
 
 BINS = 32
 WIDTH, HEIGHT = 480, 120
 """Of the plot of samples."""
 GRID = 3
 """Between dots in that plot: samples nearer to each other are one dot."""
-
-
-def inline_svg(svg: str, prefix: str, label: str) -> str:
-    """A drawing as part of a page: identifiers prefixed, fixed size and colours left to the page, nothing superfluous.
-
-    `svg` has its text as text, so that the page's font shows it and readers can select it.  `label` is what a screen
-    reader says.
-    """
-    body = svg[svg.index("<svg") :]
-    for superfluous in _SUPERFLUOUS:
-        body = superfluous.sub("", body)
-    body = _TAG.sub(lambda tag: _NUMBER.sub(_shorter, tag[0]), body)
-    body = re.sub(r"\s*\n\s*", " ", body)
-    body = re.sub(r">\s+<", "><", body).replace(' "', '"')
-    body = _ungrouped(_named(body, prefix))
-    for colour, name in ((INK, "ink"), (FAINT, "line"), (PAPER, "paper")):
-        body = body.replace(colour, f"var(--{name})")
-    for number, colour in enumerate(SERIES):
-        body = body.replace(colour, f"var(--series-{number})")
-    start, end = body.index("<svg"), body.index(">")
-    opening = re.sub(r' (?:width|height|version|xmlns(?::xlink)?)="[^"]*"', "", body[start:end])
-    opening += f' role="img" aria-label="{escape(label)}"'
-    return opening + body[end:].strip()
-
-
-def file_svg(svg: str) -> str:
-    """A drawing as a file of its own, as it was but for line breaks, idle groups and digits that nobody sees."""
-    head, body = svg[: svg.index("<svg")], svg[svg.index("<svg") :]
-    metadata = re.search(r"<metadata>.*?</metadata>", body, re.S)
-    for superfluous in (_METADATA, *_IDLE):
-        body = superfluous.sub("", body)
-    body = _TAG.sub(lambda tag: _NUMBER.sub(_exact, tag[0]), body)
-    body = _named(body, "a", "xlink:href")
-    body = _GLYPH.sub(r' x="\1"/>', body)
-    body = _PATH.sub(lambda path: re.sub(r"\s*([A-Za-z])\s*", r"\1", path[0]), body)
-    body = re.sub(r"\s*\n\s*", " ", body)
-    body = _ungrouped(re.sub(r">\s+<", "><", body).replace(' "', '"')).strip()
-    if metadata is not None:
-        place = body.index(">") + 1
-        body = f"{body[:place]}\n{metadata[0]}\n{body[place:]}"
-    return f"{head}{body}\n"
-
-
-def _exact(number: re.Match[str]) -> str:
-    """A coordinate to a hundredth of a point; a scale, which is small, to a thousandth."""
-    value = float(number[0])
-    return f"{value:.{2 if abs(value) >= 10 else 3}f}".rstrip("0").removesuffix(".")
-
-
-_METADATA = re.compile(r"<metadata>.*?</metadata>", re.S)
-_IDLE = (
-    re.compile(r"<!--.*?-->", re.S),
-    re.compile(r' transform="rotate\(-0 [^)]*\)"'),
-    re.compile(r'<g id="[^"]*"/>'),
-)
-_SUPERFLUOUS = (
-    _METADATA,
-    re.compile(r"<title>.*?</title>", re.S),
-    re.compile(r"<style.*?</style>", re.S),  # the page's own style sheet says it
-    *_IDLE,
-    re.compile(r"font-family: [^;]*; "),
-)
-_GLYPH = re.compile(r' transform="translate\((-?[\d.]+) 0\)"/>')
-"""A letter's place in its word."""
-_PATH = re.compile(r'(?<= d=")[^"]*')
-_TAG = re.compile(r"<[^>]*>")
-_NUMBER = re.compile(r"-?\d+\.\d{2,}")
-
-
-def _shorter(number: re.Match[str]) -> str:
-    """A coordinate to a tenth of a point, less than a screen shows."""
-    return f"{float(number[0]):.1f}".removesuffix(".0")
-
-
-def _ungrouped(body: str) -> str:
-    """The drawing without the groups that carry no attribute: half of its elements."""
-    kept: list[bool] = []
-
-    def keep(tag: re.Match[str]) -> str:
-        if tag[0] == "</g>":
-            return tag[0] if kept.pop() else ""
-        kept.append(tag[0] != "<g>")
-        return tag[0] if kept[-1] else ""
-
-    return re.sub(r"<g(?: [^>]*)?>|</g>", keep, body).replace("<defs></defs>", "")
-
-
-def _named(body: str, prefix: str, href: str = "href") -> str:
-    """Identifiers that the drawing itself refers to get a prefix and a number; the others are left out.
-
-    href: the name that a reference has afterwards, with `xlink:` for programs that know no other.
-    """
-    used = dict.fromkeys(re.findall(r'(?:xlink:href="#|url\(#)([^")]+)', body))
-    names = {name: f"{prefix}-{number}" for number, name in enumerate(used)}
-    body = re.sub(r' id="([^"]*)"', lambda match: f' id="{names[match[1]]}"' if match[1] in names else "", body)
-    body = re.sub(r'xlink:href="#([^"]+)"', lambda match: f'{href}="#{names[match[1]]}"', body)
-    return re.sub(r"url\(#([^)]+)\)", lambda match: f"url(#{names[match[1]]})", body)
 
 
 def badge_svg(name: str, value: str) -> str:

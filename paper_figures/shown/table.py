@@ -6,33 +6,22 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol
 
 from paper_figures.intervals import Interval, Measured
-from paper_figures.judged.evaluation import ClaimResult, PointResult
+from paper_figures.judged.comparisons import COMPARED, PointResult
+from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.judged.verdicts import NO_DIFFERENCE, Missing
 from paper_figures.labels import contestant_label, short_run, words
 from paper_figures.numbers import RATIO, ROOF, fixed, given, measured_interval, quantity, range_text, with_unit
-from paper_figures.published.claims import Claim
+from paper_figures.published.claims import Claim, Kind
 from paper_figures.shown.case_rows import POWER_LIMIT, Line
-from paper_figures.shown.exhibit import Exhibit
+from paper_figures.shown.exhibit import Compared, Exhibit
 
 ABSENT = "–"
 BASELINE = "baseline"
 """In a column of ratios: what those of its problem are to."""
 LISTED = 5
 """How many numbers of a claim stand in a line one by one; of more, the least and the greatest."""
-
-
-class NamesCases(Protocol):
-    """What names contestants and problems for readers: any exhibit."""
-
-    @property
-    def names(self) -> Mapping[str, str]:
-        """Labels of contestants, where the general ones do not do."""
-
-    def name_problem(self, problem: str) -> str:
-        """A problem's label."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +137,7 @@ def settled_remarks(lines: Sequence[Line]) -> tuple[str, ...]:
         return ()
     return (
         "Settled is a time of calls back to back, in blocks of a third of a second and more; it is the headline where "
-        "a case has one. The number of the interleaved rounds stands beside it.",
+        "a case has one. The number of the interleaved rounds follows it.",
     )
 
 
@@ -345,7 +334,7 @@ def claim_numbers(result: ClaimResult) -> str:
     measured, published = measured_span(result), published_span(result)
     if not measured:
         return ""
-    counter = result.claim.comparison == "profile"
+    counter = result.claim.kind is Kind.COUNTER
     if len(known) == 1 and not counter and (interval := measured_interval(known[0], result.points[0].unit)):
         measured += f" {interval}"
     accepted = _accepted(result)
@@ -363,9 +352,9 @@ def claim_line(result: ClaimResult) -> str:
     return "; ".join(filter(None, (numbers, *result.absent))) if numbers else result.reason
 
 
-def points_table(result: ClaimResult, exhibit: NamesCases) -> Table:
+def points_table(result: ClaimResult, exhibit: Compared) -> Table:
     """The numbers behind one verdict: published, accepted, measured with its interval, outcome; and what differs."""
-    scaled = result.claim.comparison == "rate"
+    scaled = bool(COMPARED[result.claim.comparison].unit)
     released = any(point.released is not None for point in result.points)
     columns = [
         Column("Case"),
@@ -385,9 +374,7 @@ def points_table(result: ClaimResult, exhibit: NamesCases) -> Table:
     )
 
 
-def _point_row(
-    claim: Claim, result: PointResult, exhibit: NamesCases, scaled: bool, released: bool
-) -> tuple[Text, ...]:
+def _point_row(claim: Claim, result: PointResult, exhibit: Compared, scaled: bool, released: bool) -> tuple[Text, ...]:
     point, unit = result.point, result.unit
     names = [contestant_label(point.of, exhibit.names), _over(result, exhibit)]
     return (
@@ -396,7 +383,7 @@ def _point_row(
         Text(range_text(point.published, "" if scaled else unit) or ABSENT, kind="paper"),
         *([Text(range_text(result.published, unit) or ABSENT, kind="paper")] if scaled else []),
         Text(range_text(result.accept, unit) or "any", kind="paper"),
-        _measured_cell(result, interval=claim.comparison != "profile"),
+        _measured_cell(result, interval=claim.kind is not Kind.COUNTER),
         *([quantity_text(result.released.value if result.released else None, unit, "")] if released else []),
         _outcome(claim, result),
     )
@@ -409,7 +396,7 @@ def _outcome(claim: Claim, result: PointResult) -> Text:
     return Text(str(result.outcome), kind="verdict")
 
 
-def _problem(result: PointResult, exhibit: NamesCases) -> str:
+def _problem(result: PointResult, exhibit: Compared) -> str:
     """The problem of a point; the largest of several is called so."""
     name = exhibit.name_problem(result.problem) if result.problem else ABSENT
     if result.point.beside:
@@ -418,7 +405,7 @@ def _problem(result: PointResult, exhibit: NamesCases) -> str:
     return f"the largest of {count}: {name}" if count else name
 
 
-def _over(result: PointResult, exhibit: NamesCases) -> str:
+def _over(result: PointResult, exhibit: Compared) -> str:
     """What a point is over, in words; empty for a number of one contestant."""
     names = [contestant_label(one, exhibit.names) for one in result.point.over]
     if len(names) > 1:

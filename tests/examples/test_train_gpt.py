@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from examples import train_gpt
+from harness.records.naming import problem_keys
 from harness.runs import frame
-from paper_figures.exhibits._models import GPT_SIZES
+from paper_figures.recorded.experiments import load_experiment
 
 
 def test_both_learn_alike_and_no_cpu_is_timed(tmp_path: Path) -> None:
@@ -20,4 +21,5 @@ def test_both_learn_alike_and_no_cpu_is_timed(tmp_path: Path) -> None:
 
 
 def test_the_shapes_are_the_exhibits() -> None:
-    assert {str(shape[0]) for name, shape in train_gpt.SHAPES.items() if name != "tiny"} == set(GPT_SIZES)
+    layers = {problem_keys(text)["L"] for text in load_experiment("gpt_training").problems}
+    assert {str(shape[0]) for name, shape in train_gpt.SHAPES.items() if name != "tiny"} == layers

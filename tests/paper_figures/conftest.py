@@ -5,7 +5,6 @@ The modules beside this file that are no tests are found by name, so this folder
 
 from __future__ import annotations
 
-import datetime
 import fcntl
 import json
 import os
@@ -17,14 +16,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from matplotlib.figure import Figure
 
 from harness.records.places import CODE
 from paper_figures.command import digest, reproduce, steps
 from paper_figures.command.unchanged import digest_of_inputs
 from paper_figures.exhibits import choose_exhibits, load_exhibits
 from paper_figures.recorded.configuration import CONFIGS
-from paper_figures.shown.charts import save_figure
 from paper_figures.shown.derived import measured_exhibits
 from paper_figures.shown.report.making import make_report
 from paper_figures.shown.report.model import Report
@@ -96,24 +93,10 @@ def report(campaign: Path) -> Report:
     return make_report(campaign, load_exhibits())
 
 
-DRAWN = ("table1_stages", "table4_attention", "fig8_attention", "input_distribution")
-"""One of each kind: named bars, coloured ones, panels, columns of an exhibit's own."""
-
-
-def save_some(figure: Figure, folder: Path, name: str, when: datetime.datetime, inline: bool = True) -> str:
-    """Saves the figures of `DRAWN`, and an empty one for the others, which are drawn but not saved: it takes seconds.
-
-    Whether all are saved is tested with the recorded report.
-    """
-    return save_figure(figure if name in DRAWN else Figure(figsize=(1, 1)), folder, name, when, inline)
-
-
 @pytest.fixture(scope="session")
 def written(request: pytest.FixtureRequest, shared: Path) -> Path:
     def make(folder: Path) -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("paper_figures.shown.report.writing.save_figure", save_some)
-            write_report(request.getfixturevalue("report"), folder / "report")
+        write_report(request.getfixturevalue("report"), folder / "report")
 
     return made_once(shared, "written", make)[0] / "report"
 
@@ -121,13 +104,10 @@ def written(request: pytest.FixtureRequest, shared: Path) -> Path:
 @pytest.fixture(scope="session")
 def kept_report(kept: Path) -> Recorded:
     """The report on the runs that the repository keeps, which takes a minute."""
-    from report_support import OVERLAPPING_TICKS, Recorded, save_and_look
+    from report_support import Recorded
 
     def make(folder: Path) -> dict[str, Any]:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("paper_figures.shown.report.writing.save_figure", save_and_look)
-            status = reproduce.main(["--check", "--output", str(folder / "report")])
-        return {"status": status, "overlapping_ticks": OVERLAPPING_TICKS}
+        return {"status": reproduce.main(["check", "--output", str(folder / "report")])}
 
     folder, said = made_once(kept, "recorded", make)
     return Recorded(folder / "report", **said)
@@ -167,9 +147,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(steps, "find_gpu", lambda: None)
     monkeypatch.setattr(reproduce, "source", lambda: CODE)
     monkeypatch.setattr(reproduce, "choose_exhibits", lambda names: choose_exhibits(names) if names else FEW)
-    monkeypatch.setattr(
-        "paper_figures.shown.report.making.draw_exhibit", lambda *_: Figure(figsize=(1, 1))
-    )  # nobody looks at it
     return tmp_path
 
 

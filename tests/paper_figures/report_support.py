@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
-import itertools
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 
-from matplotlib.figure import Figure
-
-from paper_figures.shown.charts import save_figure
 from paper_figures.shown.render.html import case_file
 from paper_figures.shown.report.model import ExhibitReport, Report
 
@@ -94,23 +89,7 @@ def part(report: Report, name: str) -> ExhibitReport:
 
 @dataclass(frozen=True)
 class Recorded:
-    """The report on the kept runs: its folder, the status of its comparison, and ticks that run into each other."""
+    """The report on the kept runs: its folder, and the status of its comparison."""
 
     folder: Path
     status: int
-    overlapping_ticks: dict[str, list[str]]
-
-
-OVERLAPPING_TICKS: dict[str, list[str]] = {}
-"""Of the figures that `save_and_look` has saved: labels of ticks that run into their neighbours."""
-
-
-def save_and_look(figure: Figure, folder: Path, name: str, when: datetime.datetime, inline: bool = True) -> str:
-    """Saves a figure and notes its ticks, which it has just laid out: drawing all of them again takes half a minute."""
-    saved = save_figure(figure, folder, name, when, inline)
-    for axis in figure.get_axes():
-        texts = [text for text in axis.get_xticklabels() if text.get_text()]
-        for left, right in itertools.pairwise(texts):
-            if left.get_window_extent().x1 >= right.get_window_extent().x0:
-                OVERLAPPING_TICKS.setdefault(name, []).append(f"{left.get_text()} | {right.get_text()}")
-    return saved

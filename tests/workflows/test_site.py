@@ -54,8 +54,8 @@ def test_the_nights_are_put_together(checkout):
         "nights/nightly/20260101T000000Z-aaaaaa",
         "nights/nightly/20260102T000000Z-bbbbbb",
     ]
-    words = "--site https://example.org/tk/report --nights nights/nightly"
-    assert (checkout / "said").read_text().strip() == f"make site EXTRAS=docs SITE_ARGS={words}"
+    words = "--site https://example.org/tk/report nights/nightly"
+    assert (checkout / "said").read_text().strip() == f"make site EXTRAS=docs,figures SITE_ARGS={words}"
 
 
 def test_without_a_night_there_is_a_site(checkout):

@@ -18,9 +18,9 @@ from harness.records.naming import Contestant
 from paper_figures.intervals import Measured
 from paper_figures.labels import contestant_label, words
 from paper_figures.numbers import RATIO, ROOF, decimals, interval_text, measured_interval, quantity
-from paper_figures.shown.case_rows import Line, published_gpus
-from paper_figures.shown.charts import FARTHEST_ROOF, LEAST_RATIO, SERIES, by_problem, drawn, spread
+from paper_figures.shown.case_rows import Line, by_problem, drawn, published_gpus, spread
 from paper_figures.shown.exhibit import Exhibit, opponent
+from paper_figures.shown.figure import DIAMOND, SERIES, Panel, panel_width, sheet
 from paper_figures.shown.page.wide import print_beside
 from paper_figures.shown.render.html import case_file
 
@@ -35,6 +35,10 @@ LETTER = 5.6
 """Average width of a letter of a tick's label."""
 ALIKE = 1.1
 """Roofs that differ by less are drawn as one, the highest: short sequences have a little less."""
+LEAST_RATIO = 0.6
+"""Ratios below it end at the lower edge, so that a slow contestant does not flatten the others."""
+FARTHEST_ROOF = 2.0
+"""A roof higher than this many times the axis is left out."""
 GROUP = 0.84
 """The part of a problem's room that its bars take."""
 
@@ -66,6 +70,58 @@ def exhibit_bars(exhibit: Exhibit, lines: Sequence[Line], above: str) -> Markup:
         f'<figure class="bars" data-chart="{data}">{_legend(exhibit, lines, order)}'
         f'<div class="panels of-{min(len(panels), 4)}">{figures}</div></figure>'
     )
+
+
+def exhibit_figure(exhibit: Exhibit, lines: Sequence[Line]) -> str:
+    """The same as one drawing; of one problem with a panel each profiler metric."""
+    order, panels = drawn(lines), {one.panel: [line for line in lines if line.panel == one.panel] for one in lines}
+    columns = exhibit.profile if len({line.problem for line in lines}) == 1 else ()
+    width = panel_width(len(panels) + len(columns))
+    axis = _axes(exhibit, lines, order)["v"]
+    drawings = []
+    for name, own in panels.items():
+        body, height = _drawing(exhibit, name, own, order, axis, width, None)
+        drawings.append(Panel(name or "TFLOPS" * bool(columns), body, width, height))
+    for place, column in enumerate(columns):
+        drawings.append(Panel(f"{column.title}, {column.unit}", _counters(place, lines, order, width), width, HEIGHT))
+    names = [contestant_label(one, exhibit.names) for one in order]
+    legend = [(f"s{place % len(SERIES)}", name) for place, name in enumerate(names)]
+    legend += [("printed", f"paper ({gpus})")] if (gpus := published_gpus(lines)) else []
+    legend += [] if columns else [("", "TFLOPS")]
+    return sheet(drawings, legend, f"{exhibit.where}, {exhibit.title}: its numbers are in the table below")
+
+
+def _counters(place: int, lines: Sequence[Line], order: Sequence[Contestant], width: int) -> str:
+    """A profiler metric of each contestant on one problem, and the published values."""
+    values = [(line, line.profile[place].measured, line.profile[place].published_number) for line in lines]
+    axis = _from_zero([value for _, *both in values for value in both if value is not None], None)
+    parts = [_grid(axis, width)]
+    for line, measured, printed in (one for one in values if one[0].cell.contestant in order):
+        series = order.index(line.cell.contestant)
+        left, wide = _place(0, 1, series, len(order), width)
+        if measured is not None:
+            parts.append(_rect(series, left, wide, _height(measured, axis)))
+        if printed is not None:
+            parts.append(
+                DIAMOND.format(f'transform="translate({_text(left + wide / 2)} {_text(_height(printed, axis))})"')
+            )
+    return "".join(parts)
+
+
+def _rect(series: int, left: float, wide: float, y: float) -> str:
+    """A bar from a height down to the axis."""
+    across = f'x="{_text(left + 0.05 * wide)}" y="{_text(y)}" width="{_text(0.9 * wide)}"'
+    return f'<rect class="s{series % len(SERIES)}" {across} height="{_text(HEIGHT - BOTTOM - y)}"/>'
+
+
+def bars_caption(lines: Sequence[Line]) -> str:
+    """How to read the bars of an exhibit."""
+    parts = ["Bars are measured rates", "thin lines reach from the 10th to the 90th percentile"]
+    if any(line.rate is not None and line.rate.settled for line in lines):
+        parts.append("of calls back to back, where a case has them, from the slowest to the fastest block")
+    if published_gpus(lines):
+        parts.append("hollow diamonds are the paper's numbers on its GPU")
+    return f"{', '.join([*parts, '× marks a case without a time'])}."
 
 
 def _legend(exhibit: Exhibit, lines: Sequence[Line], order: Sequence[Contestant]) -> str:
@@ -132,9 +188,16 @@ def _rounded(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-def _panel(
-    exhibit: Exhibit, name: str, lines: list[Line], order: Sequence[Contestant], axis: Axis, width: int, above: str
-) -> str:
+def _drawing(
+    exhibit: Exhibit,
+    name: str,
+    lines: Sequence[Line],
+    order: Sequence[Contestant],
+    axis: Axis,
+    width: int,
+    above: str | None,
+) -> tuple[str, int]:
+    """A panel's marks and its height; `above` leads to the folder of the report, None for bars that lead nowhere."""
     groups = by_problem(lines)
     bars, diamonds = [], []
     for group, (_, own) in enumerate(groups):
@@ -144,13 +207,20 @@ def _panel(
             bars.append(_bar(exhibit, line, group, place, left, wide, axis, above))
             if print_beside(line.cell.contestant, {one.cell.contestant: one for one in own}):
                 diamonds.append(_diamond(line, group, place, left + wide / 2, axis))
-    label = f"{exhibit.where}, {name or exhibit.title}: its numbers are in the table below"
     ticks = _grid(axis, width) + _group_names([tick for tick, _ in groups], width)
     titles, height = _axis_title(exhibit.axis_of(name).title, width)
+    return f"{ticks}{titles}{''.join(bars)}{''.join(diamonds)}", height
+
+
+def _panel(
+    exhibit: Exhibit, name: str, lines: list[Line], order: Sequence[Contestant], axis: Axis, width: int, above: str
+) -> str:
+    label = f"{exhibit.where}, {name or exhibit.title}: its numbers are in the table below"
+    drawing, height = _drawing(exhibit, name, lines, order, axis, width, above)
     heading = f'<div class="name">{escape(name)}</div>' if name else ""
     return (
         f'<div class="panel" role="group" aria-label="{escape(label)}">{heading}<svg viewBox="0 0 {width} {height}" '
-        f'data-groups="{len(groups)}">{ticks}{titles}{"".join(bars)}{"".join(diamonds)}</svg></div>\n'
+        f'data-groups="{len(by_problem(lines))}">{drawing}</svg></div>\n'
     )
 
 
@@ -204,15 +274,15 @@ def _group_names(names: Sequence[str], width: int) -> str:
     return "".join(parts)
 
 
-def _bar(exhibit: Exhibit, line: Line, group: int, place: int, left: float, wide: float, axis: Axis, above: str) -> str:
-    x, width = _text(left + 0.05 * wide), _text(0.9 * wide)
+def _bar(
+    exhibit: Exhibit, line: Line, group: int, place: int, left: float, wide: float, axis: Axis, above: str | None
+) -> str:
     numbers = {"g": str(group), "s": str(place)}
     if line.rate is None:
         mark = f'<text class="none" x="{_text(left + wide / 2)}" y="{HEIGHT - BOTTOM - 2}">×</text>'
     else:
         y = _height(line.rate.value, axis)
-        mark = f'<rect class="s{place % len(SERIES)}" x="{x}" y="{_text(y)}" width="{width}" '
-        mark += f'height="{_text(HEIGHT - BOTTOM - y)}"/>'
+        mark = _rect(place, left, wide, y)
         numbers |= {"v": f"{line.rate.value:.5g}"}
         if line.rate_pct is not None:
             numbers["p"] = f"{line.rate_pct:.4g}"
@@ -222,6 +292,8 @@ def _bar(exhibit: Exhibit, line: Line, group: int, place: int, left: float, wide
             numbers |= {"l": f"{ends[0]:.5g}", "h": f"{ends[1]:.5g}"}
             low, high = (_text(_height(end, axis)) for end in ends)
             mark += f'<path class="whisker" d="M{_text(left + wide / 2)} {low}V{high}"/>'
+    if above is None:
+        return mark
     title = f"<title>{escape(answer(exhibit, line))}</title>"
     if not line.cell.key:
         return f"<g{_data(numbers)}>{title}{mark}</g>"
@@ -237,8 +309,11 @@ def _diamond(line: Line, group: int, place: int, x: float, axis: Axis) -> str:
     numbers = {"g": str(group), "s": str(place), "v": f"{printed:.5g}"}
     if line.published_pct is not None:
         numbers["p"] = f"{line.published_pct:.4g}"
-    where = f"translate({_text(x)} {_text(_height(printed, axis))})"
-    return f'<path class="printed"{_data(numbers)} transform="{where}" d="M0-4 4 0 0 4-4 0z"/>'
+    return DIAMOND.format(f"{_data(numbers).lstrip()} {_moved(x, _height(printed, axis))}")
+
+
+def _moved(x: float, y: float) -> str:
+    return f'transform="translate({_text(x)} {_text(y)})"'
 
 
 def answer(exhibit: Exhibit, line: Line) -> str:

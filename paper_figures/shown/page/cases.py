@@ -160,7 +160,7 @@ def _speed(cell: Cell, best: Cell) -> Record:
         "tflops_high": _number(headline.high),
         "settled": headline.settled,
         "latency_us": _number(headline_latency(cell.row)),
-        "times_fastest": 1.0 if first else _number(ratio[0].value) if ratio is not None else None,
+        "times_fastest": 1.0 if first else _number(ratio.value) if ratio is not None else None,
         "fastest": first,
         "roof_pct_datasheet": _number(share.value) if share is not None else None,
         "roof_pct_measured": _number(cell.row["roof_pct_measured"]),

@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from harness.runs import Run
-from paper_figures.errors import PaperFiguresError
+from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 from paper_figures.intervals import Measured
+from paper_figures.judged.comparisons import PointResult
 from paper_figures.judged.differences import papers_gpu, usual_gpu
-from paper_figures.judged.evaluation import ClaimResult, PointResult
+from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.judged.two_gpus import Agreement, Pair, causes, decided, pairs
 from paper_figures.judged.verdicts import Verdict
 from paper_figures.numbers import measured_interval, quantity, range_text, with_unit
@@ -23,17 +24,18 @@ TITLE = "On two GPUs"
 SAME_ROW = "Same verdict on both"
 
 
-def check_beside(runs: Sequence[Run], others: Sequence[Run]) -> None:
-    """Raises `PaperFiguresError` where two campaigns are not of two GPUs; `runs`: those of the report."""
-    campaign = others[0].manifest["campaign"]
-    if twice := {run.run_id for run in runs} & {run.run_id for run in others}:
-        raise PaperFiguresError(
-            f"--beside: run {min(twice)} of campaign {campaign} is in the report already: give another GPU's campaign"
-        )
-    if {*gpu_slugs(runs)} & {*gpu_slugs(others)}:
-        raise PaperFiguresError(
-            f"--beside: campaign {campaign} is of the {gpu_name(others)} too: give another GPU's campaign"
-        )
+def check_beside(runs: Sequence[Run], others: Sequence[Sequence[Run]]) -> None:
+    """Raises `PaperFiguresError` where campaigns are not of two GPUs; `runs`: those of the first one."""
+    if len(others) > 1:
+        raise PaperFiguresError("a report has the verdicts of two GPUs at most, beside nights", WRONG_ARGUMENTS)
+    for own in others:
+        campaign = own[0].manifest["campaign"]
+        if twice := {run.run_id for run in runs} & {run.run_id for run in own}:
+            raise PaperFiguresError(f"run {min(twice)} of campaign {campaign} is in the first campaign already")
+        if {*gpu_slugs(runs)} & {*gpu_slugs(own)}:
+            raise PaperFiguresError(
+                f"campaign {campaign} is of the {gpu_name(own)} too: after the first one give another GPU's"
+            )
 
 
 def paired(report: Report, other: Report) -> Report:

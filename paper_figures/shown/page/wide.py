@@ -11,6 +11,7 @@ from paper_figures.numbers import RATIO, quantity
 from paper_figures.shown.case_rows import (
     Line,
     absent,
+    drawn,
     mark_remarks,
     marked_rates,
     never_there,
@@ -18,7 +19,6 @@ from paper_figures.shown.case_rows import (
     published_gpus,
     unmeasured,
 )
-from paper_figures.shown.charts import drawn
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.table import ABSENT, Column, Table, Text
 

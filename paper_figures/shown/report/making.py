@@ -18,12 +18,11 @@ from paper_figures.recorded.campaign import load_runs
 from paper_figures.recorded.selection import Selected, runs_used
 from paper_figures.recorded.traces import RecordedTrace, load_traces, newest_of
 from paper_figures.shown.case_rows import Line, absent, mean_ratios, published_gpus, sometimes_best, unmeasured
-from paper_figures.shown.charts import bars_caption, draw_exhibit
 from paper_figures.shown.derived import AnyExhibit, Derived, borrowed_parts
 from paper_figures.shown.exhibit import Exhibit, fastest_of, opponent
 from paper_figures.shown.exhibit_parts import Part, gather
+from paper_figures.shown.page.bars import bars_caption, exhibit_figure
 from paper_figures.shown.report.model import ExhibitReport, Report
-from paper_figures.shown.report.run_machine import measured_roof
 from paper_figures.shown.table import clock_remarks, exhibit_table, settled_remarks
 
 ALIKE = "The runs are of the same GPU, so that rates compare as they are, too."
@@ -73,7 +72,7 @@ def _exhibit_report(runs: Sequence[Run], exhibit: AnyExhibit, known: dict[str, P
         to_run=to_run,
         measured=measured,
         means=tuple(means),
-        draw=partial(draw_exhibit, exhibit, lines, matmul_roof(part.selections, lines)) if lines else None,
+        draw=partial(exhibit_figure, exhibit, lines) if lines else None,
         caption=bars_caption(lines),
     )
 
@@ -83,7 +82,7 @@ def _derived_report(runs: Sequence[Run], exhibit: Derived, known: dict[str, Part
     used = [part for part in sources.parts if runs_used(part.selections)]
     missing = [part.exhibit for part in sources.parts if not runs_used(part.selections)]
     unmeasured = [one.id for one in borrowed_parts([exhibit]) if one in missing] or [exhibit.id]
-    to_run = f"reproduce-paper --exhibit {' '.join(unmeasured)}"
+    to_run = f"reproduce-paper measure --exhibit {' '.join(unmeasured)}"
     results = _results(runs, exhibit, sources.selections, to_run)
     table = exhibit.make_table(sources, results)
     if missing:
@@ -101,13 +100,6 @@ def _derived_report(runs: Sequence[Run], exhibit: Derived, known: dict[str, Part
         draw=partial(exhibit.draw, sources) if exhibit.draw is not None and measured else None,
         caption=exhibit.caption,
     )
-
-
-def matmul_roof(selections: Sequence[Selected], lines: Sequence[Line]) -> float | None:
-    """The matmul roof in TFLOPS that the newest run measured in the type of its cases; None if they have several."""
-    dtypes = {str(line.cell.row["dtype"]) for line in lines if line.cell.row is not None}
-    runs = runs_used(selections)
-    return measured_roof(runs[0], dtypes.pop()) if runs and len(dtypes) == 1 else None
 
 
 def _results(

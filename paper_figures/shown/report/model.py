@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from matplotlib.figure import Figure
-
 from harness.records.naming import gpu_slug
 from harness.runs import Run
 from paper_figures.judged.evaluation import ClaimResult
@@ -35,8 +33,8 @@ class ExhibitReport:
     """Whether a run of the campaign has any of its cases; of an exhibit without cases, what it is made from."""
     means: tuple[str, ...] = ()
     """Its geometric means, a sentence a panel."""
-    draw: Callable[[], Figure] | None = None
-    """Its drawing; None where there is nothing to draw."""
+    draw: Callable[[], str] | None = None
+    """Its drawing as SVG; None where there is nothing to draw."""
     caption: str = ""
     """How to read what is drawn."""
     trace: RecordedTrace | None = None

@@ -10,12 +10,6 @@ from paper_figures.numbers import significant
 from paper_figures.shown.table import ABSENT, Column, Table, Text
 
 
-def measured_roof(run: Run, dtype: str) -> float | None:
-    """The matmul rate in a type, such as `e4m3`, that the run measured as a roof, in TFLOPS; None if it did not."""
-    value = (run.manifest.get("roofs") or {}).get(f"matmul_{dtype}_tflops")
-    return float(value) if isinstance(value, int | float) else None
-
-
 def machine_facts(run: Run) -> list[tuple[str, str]]:
     """Names and values of the machine, its roofs and the software, in the order to be read."""
     manifest, gpu = run.manifest, run.manifest.get("gpu") or {}

@@ -16,12 +16,11 @@ from markupsafe import Markup
 from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 from paper_figures.labels import short_run
 from paper_figures.published.paper import FIGURES, NAME, TITLE
-from paper_figures.recorded.campaign import campaign_end
 from paper_figures.recorded.selection import Cell
 from paper_figures.recorded.traces import FOLDER as TRACES
-from paper_figures.shown.charts import save_figure
 from paper_figures.shown.compressed import gzipped
 from paper_figures.shown.derived import AnyExhibit
+from paper_figures.shown.figure import save_figure
 from paper_figures.shown.page.cases import mark_legend, records, shown_cases, write_cases, write_files, write_table
 from paper_figures.shown.page.nights import COLUMNS as NIGHT_COLUMNS
 from paper_figures.shown.page.two_gpus import also, other_gpu
@@ -33,7 +32,7 @@ from paper_figures.shown.render.whole import whole_latex, whole_markdown
 from paper_figures.shown.report.case_page import case_page, kernels_json, samples_csv, samples_file, unique_cases
 from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.report.page_values import NIGHTS, PAGES, charted, page_values
-from paper_figures.shown.svg import badge_svg, file_svg, inline_svg
+from paper_figures.shown.svg import badge_svg
 from paper_figures.shown.table import Table, claims_table
 
 FOLDERS = ("assets", "data", "exhibits", "figures", "tables", "runs", "cases", "samples")
@@ -66,7 +65,7 @@ def write_report(
         (out / name).mkdir(parents=True, exist_ok=True)
     drawings = {}
     for number, exhibit in enumerate(report.exhibits, start=1):
-        drawings[exhibit.exhibit.id] = _write_exhibit(report, exhibit, out)
+        drawings[exhibit.exhibit.id] = _write_exhibit(exhibit, out)
         say(f"{number} of {len(report.exhibits)} exhibits drawn")
     verdicts = claims_table(report.results, gpu=other_gpu(report), also=also(report))
     _write_table(verdicts, out / "tables", "claims")
@@ -85,6 +84,7 @@ def write_report(
     values = page_values(report, drawings, measured_here)
     if report.nights:
         write_files(values["nights"]["records"], NIGHT_COLUMNS, out / "data" / "nights")
+    values |= {"as_pdf": any((out / "figures").glob("*.pdf"))}
     values |= {"site": site and f"{site.rstrip('/')}/", "badge_text": f"{badge_name()}: {values['held']}"}
     values |= {"cases": Markup(shown_cases(every)), "timed": sum(one["tflops"] is not None for one in every)}
     values |= {"marks": mark_legend(every)}
@@ -172,17 +172,14 @@ def _is_report(folder: Path, link: str = "") -> bool:
     return TITLE in text and link in text
 
 
-def _write_exhibit(report: Report, exhibit: ExhibitReport, out: Path) -> Markup:
+def _write_exhibit(exhibit: ExhibitReport, out: Path) -> Markup:
     """Writes an exhibit's figure and table as files; returns the figure for the page, empty where there is none."""
     drawing = Markup("")
     if exhibit.draw is not None:
         name = exhibit.exhibit.id
-        svg = save_figure(exhibit.draw(), out / "figures", name, campaign_end(report.used), inline=not charted(exhibit))
-        file = out / "figures" / f"{name}.svg"
-        file.write_text(file_svg(file.read_text(encoding="utf-8")), encoding="utf-8")
-        if svg:
-            label = f"{exhibit.exhibit.where}, {exhibit.exhibit.title}: its numbers are in the table below"
-            drawing = Markup(inline_svg(svg, name.replace("_", "-"), label))
+        svg = exhibit.draw()
+        save_figure(svg, out / "figures", name)
+        drawing = Markup("" if charted(exhibit) else svg)
     if exhibit.trace is not None:
         (out / TRACES).mkdir(exist_ok=True)
         shutil.copyfile(exhibit.trace.path, out / TRACES / exhibit.trace.path.name)

@@ -1,4 +1,4 @@
-"""`reproduce-paper --missing`: what a campaign lacks, and the commands that measure it."""
+"""`reproduce-paper missing`: what a campaign lacks, and the commands that measure it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_it_tells_what_is_stale_what_has_no_time_and_what_is_not_measured(
     assert by_name[names[1]].why == f"{problems} of {4 * problems} cases have no time"
     assert by_name[names[2]].why == "not measured"
     assert all(one.minutes > 0 for one in by_name.values())
-    assert run(tmp_path, "--missing", "--from", str(folder), "--exhibit", "table1") == 0
+    assert run(tmp_path, "missing", str(folder), "--exhibit", "table1") == 0
     first, second, last = capsys.readouterr().out.splitlines()
     assert first.startswith("Table 1 (table1_stages): 4 of 5 cases are of a kernel that has changed since; about ")
     assert second == "    python -m harness experiment=table1_stages campaign=paper"

@@ -1,4 +1,4 @@
-"""`--nights`: a page of nights with trends and regressions, on the nights that the repository keeps."""
+"""A page of nights with trends and regressions, on the nights that the repository keeps."""
 
 from __future__ import annotations
 
@@ -37,9 +37,8 @@ def test_without_its_second_measurement_it_is_a_suspicion(tmp_path: Path) -> Non
 
 
 def test_the_page_says_what_became_slower_and_shows_every_case(place: Path, recorded: Path) -> None:
-    words = ("--from", str(recorded), "--exhibit", TABLE1.id)
-    nights = ("--nights", str(RESULTS / "nightly"), str(RESULTS / "nightly-slowed"))
-    assert run(place, *words, *nights) == 0
+    nights = (str(RESULTS / "nightly"), str(RESULTS / "nightly-slowed"))
+    assert run(place, "report", str(recorded), *nights, "--exhibit", TABLE1.id) == 0
     out = place / "report"
     text = html.unescape((out / "nights.html").read_text())
     page = Page((out / "nights.html").read_text())
@@ -56,13 +55,12 @@ def test_the_page_says_what_became_slower_and_shows_every_case(place: Path, reco
     libraries = every[every["contestant"] != "tk"]
     assert "REGRESSION" not in set(libraries["verdict"])
     assert 'href="nights.html"' in (out / "index.html").read_text()
-    assert run(place, *words) == 0
+    assert run(place, "report", str(recorded), "--exhibit", TABLE1.id) == 0
     assert not (out / "nights.html").exists()
 
 
 def test_a_folder_without_nights_is_refused(place: Path, recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(place, "--from", str(recorded), "--nights", str(place / "nowhere")) != 0
+    assert run(place, "report", str(recorded), str(place / "nightly-nowhere")) != 0
     error = capsys.readouterr().err
     assert error.startswith("error: ")
     assert "nowhere" in error
-    assert run(place, "--check", "--nights", str(RESULTS / "nightly")) == 2

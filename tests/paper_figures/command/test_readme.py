@@ -93,9 +93,9 @@ def test_who_was_absent_stands_beside_the_fastest_of_today(report: Report) -> No
     gemm, conv = (
         next(one for one in report.exhibits if one.exhibit.id == name) for name in ("fig7_gemm", "fig9_fft_conv")
     )
-    assert result_lines(report)[0].cells[5].endswith("; absent: quack (CuTe DSL) (unavailable) on 1 of 5")
+    assert result_lines(report)[0].cells[5].endswith("; without quack (CuTe DSL) (unavailable) on 1 of 5")
     backward = next(line for line in result_lines(report) if line.cells[0].startswith("Attention backward"))
-    assert "; absent: unfused (torch.compile) on " in backward.cells[5].replace("FlashAttention-3 (unavailable), ", "")
+    assert "; without unfused (torch.compile) on " in backward.cells[5].replace("FlashAttention-3 (unavailable), ", "")
     assert [row.absent for row in speedups([gemm])] == ["quack (CuTe DSL) (unavailable on 1 of 5)"]
     assert str(sketch(conv)).endswith("×</b>; absent: FlashFFTConv (unavailable)</span>")
 

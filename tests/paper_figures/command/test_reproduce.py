@@ -122,7 +122,7 @@ def test_a_part_does_not_take_the_place_of_the_whole(
     place: Path, recorded: Path, processes: Processes, words: tuple[str, ...], folder: str
 ) -> None:
     """Guard: the page of one exhibit, measured for a short time, replaced the whole report without a word."""
-    assert reproduce.main(words) == 0
+    assert reproduce.main(["measure", *words]) == 0
     assert [path.name for path in place.glob("report*")] == [folder]
 
 
@@ -210,7 +210,7 @@ def test_from_a_folder_is_the_report_alone_and_says_so_before(
         return make_report(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(reproduce, "make_report", made)
-    assert run(place, "--from", str(recorded)) == 0
+    assert run(place, "report", str(recorded)) == 0
     assert processes.steps == []
     assert said[0].startswith("making the report on results/h200-sxm/paper, about a minute for all exhibits:")
 
@@ -220,19 +220,13 @@ def test_from_a_folder_is_the_report_alone_and_says_so_before(
     [
         ((), 1, "holds no recorded run: restore the folder"),
         (("--campaign", "nothing"), 2, "holds no recorded run of a campaign 'nothing'"),
-        (("--from", "nowhere"), 2, "nowhere is not a folder"),
-        (("--nights", "nowhere"), 2, "nowhere is not a folder"),
+        (("report", "./nowhere"), 2, "nowhere is not a folder"),
+        (("report", "nowhere"), 2, "holds no recorded run of a campaign 'nowhere'"),
         (("--exhibit", "nonsense"), 2, "there is no exhibit 'nonsense'"),
         (("--exhibit", "tabel2"), 2, "; did you mean table2?"),
         (("--exhibit", "fig8_atention"), 2, "; did you mean fig8_attention?"),
-        (("--check",), 1, "report.sha256 does not exist"),
-        (("--check", "--exhibit", "table1"), 2, "--check compares the whole report"),
-        (("--missing", "--readme"), 2, "--missing only lists"),
-        (("--check", "--readme"), 2, "--check compares the whole report"),
-        (("--check", "--quick"), 2, "--check measures nothing: leave out --quick"),
-        (("--from", "nowhere", "--quick"), 2, "--from measures nothing: leave out --quick"),
-        (("--readme", "--exhibit", "table1"), 2, "--readme keeps the whole report: leave out --exhibit"),
-        (("--write-digests", "--exhibit", "table1"), 2, "--write-digests keeps the whole report: leave out --exhibit"),
+        (("check",), 1, "report.sha256 does not exist"),
+        (("report", "--keep", "--exhibit", "table1"), 1, "holds no recorded run"),
     ],
 )
 def test_mistakes_are_one_sentence(
@@ -251,6 +245,26 @@ def test_mistakes_are_one_sentence(
     assert processes.steps == []
 
 
+@pytest.mark.parametrize(
+    ("words", "now"),
+    [
+        ("", "measure"),
+        ("--quick --exhibit table1", "measure --quick --exhibit table1"),
+        ("--recorded --output report", "report --output report"),
+        ("--exhibit table1 --from results/a/b --beside results/c/d", "report results/a/b results/c/d --exhibit table1"),
+        ("--from results/a/b --nights results/a/nightly --site x", "report results/a/b results/a/nightly --site x"),
+        ("--check", "check"),
+        ("--missing --campaign mine", "missing --campaign mine"),
+        ("--from results/a/b --write-digests --readme", "report results/a/b --keep"),
+    ],
+)
+def test_an_earlier_spelling_is_told_how_it_is_written_now(
+    capsys: pytest.CaptureFixture[str], words: str, now: str
+) -> None:
+    assert reproduce.main(words.split()) == 2
+    assert capsys.readouterr().err == f"error: the command comes first now: reproduce-paper {now}\n"
+
+
 def test_a_full_disk_is_said_with_the_folder(
     place: Path, recorded: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -258,7 +272,7 @@ def test_a_full_disk_is_said_with_the_folder(
         raise OSError(errno.ENOSPC, "No space left on device")  # a write does not know its file
 
     monkeypatch.setattr(reproduce, "write_report", full)
-    assert run(place, "--from", str(recorded)) == 1
+    assert run(place, "report", str(recorded)) == 1
     assert capsys.readouterr().err == f"error: cannot write {place / 'report'}: No space left on device\n"
 
 
@@ -315,7 +329,7 @@ def test_an_output_that_cannot_be_written_is_one_sentence(
     place: Path, recorded: Path, processes: Processes, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (place / "file").write_text("")
-    assert reproduce.main(["--from", str(recorded), "--output", str(place / "file" / "report")]) == 2
+    assert reproduce.main(["report", str(recorded), "--output", str(place / "file" / "report")]) == 2
     assert capsys.readouterr().err.startswith(f"error: cannot write {place / 'file' / 'report'} (")
 
 
@@ -327,7 +341,7 @@ def test_an_output_that_is_something_else_is_refused_before_anything_runs(
     (place / "docs").mkdir()
     (place / "docs" / "page.md").write_text("mine")
     for name in ("README.md", "docs"):
-        assert reproduce.main(["--output", str(place / name)]) == 2
+        assert reproduce.main(["measure", "--output", str(place / name)]) == 2
         assert "exists and is no report: give another folder" in capsys.readouterr().err
     assert processes.steps == []
     assert (place / "docs" / "page.md").read_text() == (place / "README.md").read_text() == "mine"

@@ -9,7 +9,7 @@ from reproduction_support import TABLE1, run
 
 
 def test_a_shared_link_has_its_page_and_its_picture_by_absolute_address(place: Path, recorded: Path) -> None:
-    words = ("--from", str(recorded), "--exhibit", TABLE1.id)
+    words = ("report", str(recorded), "--exhibit", TABLE1.id)
     assert run(place, *words) == 0
     pages = ("index.html", f"exhibits/{TABLE1.id}.html")
     for name in pages:

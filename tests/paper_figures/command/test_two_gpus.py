@@ -1,4 +1,4 @@
-"""`--beside`: two GPUs on one page, or refused in a sentence."""
+"""Two campaigns in a report: two GPUs on one page, or refused in a sentence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from harness.records.datasheets import find_datasheet
 from harness.records.naming import Contestant
 from harness.records.places import CODE, FIRST
 from harness.runs import MANIFEST, load_manifest
-from paper_figures.command import reproduce
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.published.claims import load_claims
 from paper_figures.recorded.campaign import find_campaign
@@ -56,7 +55,7 @@ def stale(recorded: Path, synthetic: ModuleType) -> Path:
 
 
 def test_a_claim_has_the_verdict_on_the_other_gpu_beside_it(place: Path, stale: Path, h100: Path) -> None:
-    assert run(place, "--from", str(stale), "--beside", str(h100)) == 0
+    assert run(place, "report", str(stale), str(h100)) == 0
     out = place / "report"
     start = Page(text := (out / "index.html").read_text())
     assert not start.open
@@ -86,7 +85,7 @@ def test_a_claim_has_the_verdict_on_the_other_gpu_beside_it(place: Path, stale: 
 
 def test_what_has_no_run_here_leads_to_the_other_gpus(place: Path, recorded: Path, h100: Path) -> None:
     """Guard: a claim that was not decided here was `also` decided there, and an exhibit without a run led nowhere."""
-    assert run(place, "--from", str(h100), "--beside", str(recorded)) == 0
+    assert run(place, "report", str(h100), str(recorded)) == 0
     out, table2 = place / "report", FEW[1].id
     page = (out / "exhibits" / f"{table2}.html").read_text()
     banner = page[page.index("Not measured yet in this campaign.") :].partition("</p>")[0]
@@ -106,7 +105,7 @@ def test_the_other_report_is_whole_and_linked_both_ways(
     place: Path, recorded: Path, h100: Path, synthetic: ModuleType
 ) -> None:
     synthetic.write_run(h100, FEW[1].id, "20260302T000000Z-0ff1cd", manifest=machine())
-    assert run(place, "--from", str(recorded), "--beside", str(h100)) == 0
+    assert run(place, "report", str(recorded), str(h100)) == 0
     out = place / "report"
     for page in (out / "index.html", *(out / "h100-sxm").glob("*.html"), *(out / "h100-sxm/exhibits").glob("*.html")):
         for link in (one.partition("#")[0] for one in Page(page.read_text()).links):
@@ -124,7 +123,7 @@ def test_the_other_report_is_whole_and_linked_both_ways(
     assert "These runs are of the same GPU as the paper's" in (out / "h100-sxm" / "report.md").read_text()
     assert "of the same GPU" not in (out / "exhibits" / f"{TABLE1.id}.html").read_text()
 
-    assert run(place, "--from", str(recorded)) == 0  # and alone there is no trace of the other, whose pages are gone
+    assert run(place, "report", str(recorded)) == 0  # and alone there is no trace of the other, whose pages are gone
     assert not (out / "h100-sxm").exists()
     assert THERE not in (out / "index.html").read_text()
     assert THERE not in (out / "claims.html").read_text()
@@ -146,21 +145,11 @@ def test_a_recorded_run_stands_beside_itself_as_another_gpus(tmp_path: Path) -> 
     assert [row[0].text for row in values["counts"].rows] == [THERE, "H200 SXM", "Same verdict on both"]
 
 
-def test_the_recorded_campaign_may_have_another_beside_it(
-    place: Path, recorded: Path, h100: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reproduce, "FIRST", recorded.relative_to(place).as_posix())
-    assert run(place, "--recorded", "--beside", str(h100)) == 0
-    assert (place / "report" / "h100-sxm" / "index.html").is_file()
-    assert run(place, "--recorded") == 0  # alone unless asked
-    assert not (place / "report" / "h100-sxm").exists()
-
-
 def test_a_report_that_somebody_put_into_the_folder_is_not_deleted(
     place: Path, recorded: Path, h100: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Guard: a folder within a report is taken for the second GPU's only if it leads back."""
-    words = ("--from", str(recorded), "--beside", str(h100))
+    words = ("report", str(recorded), str(h100))
     assert run(place, *words) == 0
     assert run(place, *words) == 0  # its own are replaced
     shutil.copytree(place / "report" / "exhibits", place / "report" / "mine")
@@ -173,8 +162,8 @@ def test_a_report_that_somebody_put_into_the_folder_is_not_deleted(
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        ("itself", "is in the report already: give another GPU's campaign"),
-        ("same GPU", "is of the SYNTHETIC H200 too: give another GPU's campaign"),
+        ("itself", "is in the first campaign already"),
+        ("same GPU", "is of the SYNTHETIC H200 too: after the first one give another GPU's"),
         ("missing", "nowhere is not a folder: give the folder of a campaign"),
         ("damaged", "group-0001.json.gz"),
         ("empty", "holds no run"),
@@ -202,7 +191,7 @@ def test_what_cannot_stand_beside_is_refused_in_a_sentence(
         group.write_bytes(group.read_bytes()[:300])
     else:
         shutil.rmtree(next(h100.iterdir()))
-    assert run(place, "--from", str(recorded), "--beside", str(other)) != 0
+    assert run(place, "report", str(recorded), str(other)) != 0
     error = capsys.readouterr().err
     assert error.startswith("error: ")
     assert said in error
@@ -210,24 +199,13 @@ def test_what_cannot_stand_beside_is_refused_in_a_sentence(
     assert not (place / "report").exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--beside", "x"), "--beside stands beside recorded runs: give --from or --recorded"),
-        (("--from", "x", "--beside", "y", "--check"), "keep the report on one campaign: leave out --beside"),
-        (("--recorded", "--from", "x"), "--recorded names the campaign itself"),
-        (("--missing", "--from", "x", "--beside", "y"), "--missing only lists"),
-    ],
-)
-def test_options_that_do_not_go_together(
-    place: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
-) -> None:
-    assert run(place, *words) == 2
-    assert said in capsys.readouterr().err
+def test_a_third_gpu_is_refused(place: Path, recorded: Path, h100: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(place, "report", str(recorded), str(h100), str(h100)) == 2
+    assert "a report has the verdicts of two GPUs at most" in capsys.readouterr().err
 
 
 def test_a_campaigns_name_on_two_gpus_is_that_of_the_first_recorded(place: Path, recorded: Path, h100: Path) -> None:
-    with pytest.raises(Exception, match="campaign 'paper' is of several GPUs: give one of .* with --from"):
+    with pytest.raises(Exception, match="campaign 'paper' is of several GPUs: give one of "):
         find_campaign(place / "results", "paper")
     first = place / FIRST
     for gpu in ("h200-sxm", "h100-sxm"):

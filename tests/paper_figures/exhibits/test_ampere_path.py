@@ -6,12 +6,14 @@ from pathlib import Path
 from types import ModuleType
 
 from paper_figures.exhibits import choose_exhibits
-from paper_figures.exhibits._ampere import ATTENTION, PARTS
-from paper_figures.exhibits.ampere_path import EXHIBIT
 from paper_figures.judged.verdicts import Verdict
 from paper_figures.published.claims import load_claims
 from paper_figures.shown.report.making import make_report
 from paper_figures.shown.report.model import ExhibitReport
+
+(EXHIBIT,) = choose_exhibits(["ampere_path"])
+PARTS = EXHIBIT.parts
+ATTENTION = PARTS[0]
 
 
 def ampere_path(folder: Path, synthetic: ModuleType, *parts: str, **options: object) -> ExhibitReport:

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from paper_figures.exhibits import choose_exhibits, load_exhibits
-from paper_figures.exhibits import table6_lines_and_speedups as table6
+from paper_figures.exhibits.table6_lines_and_speedups import table as table6
 from paper_figures.intervals import Measured
 from paper_figures.judged.evaluation import ClaimResult, evaluate
 from paper_figures.judged.verdicts import Missing, Verdict
@@ -289,7 +289,7 @@ def test_the_whole_report_can_be_written_with_any_of_them_missing(made: Report, 
     assert {"roof_share.svg", "against_paper.svg", "table6_lines_and_speedups.tex"} <= names
     assert "batch_scaling.svg" not in names  # none of its parts was measured
     text = (tmp_path / "report" / "exhibits" / "batch_scaling.html").read_text()
-    assert "reproduce-paper --exhibit batch_scaling" in text
+    assert "reproduce-paper measure --exhibit batch_scaling" in text
 
 
 def test_batches_are_a_line_a_form(tmp_path: Path, synthetic: ModuleType) -> None:

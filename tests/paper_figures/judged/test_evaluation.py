@@ -164,7 +164,7 @@ def test_without_a_profile_the_metric_is_not_tested(results: Evaluate, tmp_path:
 def test_a_gpu_without_a_datasheet_is_not_comparable(
     results: Evaluate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("paper_figures.judged.evaluation.load_gpus", dict)
+    monkeypatch.setattr("paper_figures.judged.comparisons.load_gpus", dict)
     found = results("table1_stages")
     assert found["table1-rates"].verdict is Verdict.NOT_COMPARABLE
     assert found["table1-more-stages-are-faster"].verdict is Verdict.HOLDS
@@ -275,8 +275,8 @@ def test_rates_and_ratios_of_a_cell(results: Evaluate, tmp_path: Path) -> None:
     backward = stored_ratio(run, one.row["case_id"], four.row["case_id"])
     assert forward is not None
     assert backward is not None
-    assert forward[0].value == pytest.approx(1 / backward[0].value)
-    assert (forward[1], backward[1]) == ("FASTER", "SLOWER")
+    assert forward.value == pytest.approx(1 / backward.value)
+    assert (forward.verdict, backward.verdict) == ("FASTER", "SLOWER")
     assert stored_ratio(run, four.row["case_id"], "nobody") is None
 
 
@@ -333,7 +333,7 @@ def test_a_published_baseline_is_compared_by_the_share_of_its_own_roof(results: 
 def test_a_published_baseline_that_is_not_published_is_not_comparable(
     results: Evaluate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("paper_figures.judged.evaluation.load_reference", tuple)
+    monkeypatch.setattr("paper_figures.judged.comparisons.load_reference", tuple)
     found = results("fig8_attention", rate=attention(tk=600.0))["fig8-forward-matches-published-fa3"]
     assert found.verdict is Verdict.NOT_COMPARABLE
     assert "Fig 8 publishes no rate of flash_attn_3 on this problem" in found.reason

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -67,8 +68,8 @@ def test_by_less_is_at_least_half_of_the_papers_margin(
     low: float, value: float, high: float, expected: Verdict
 ) -> None:
     measured, accept, paper = Measured(value, low, high), Interval(1.36 + 1e-9, math.inf), Interval(1.4, 1.4)
-    assert judge(measured, accept, "FASTER", paper=paper) is expected
-    assert judge(measured, accept, "FASTER") in (expected, F), "what is no ratio has no margin"
+    assert judge(replace(measured, verdict="FASTER"), accept, paper=paper) is expected
+    assert judge(replace(measured, verdict="FASTER"), accept) in (expected, F), "what is no ratio has no margin"
 
 
 def test_by_less_is_of_ratios_below_one_too_and_needs_a_decided_direction() -> None:
@@ -76,7 +77,7 @@ def test_by_less_is_of_ratios_below_one_too_and_needs_a_decided_direction() -> N
     assert judge(Measured(0.5, 0.5, 0.5), accept, better=Better.LESS, paper=paper) is L
     assert judge(Measured(0.7, 0.7, 0.7), accept, better=Better.LESS, paper=paper) is F
     margin = Measured(1.3, 1.25, 1.35)
-    assert judge(margin, Interval(1.4, math.inf), "AMBIGUOUS", paper=Interval(1.5, 1.5)) is F
+    assert judge(replace(margin, verdict="AMBIGUOUS"), Interval(1.4, math.inf), paper=Interval(1.5, 1.5)) is F
 
 
 @pytest.mark.parametrize("outcome", [N, T, F])
@@ -211,9 +212,9 @@ def test_a_unit_has_its_decimals() -> None:
 def test_a_ratio_within_the_noise_does_not_decide_a_direction(verdict: str) -> None:
     """Guard: 1.002 times as fast held as "faster" where the stored verdict on the pair was AMBIGUOUS."""
     measured = Measured(1.002, 1.001, 1.003)
-    assert judge(measured, Interval(1.0, math.inf), verdict) is C
-    assert judge(measured, Interval(1.0, math.inf), "FASTER") is H
-    assert judge(measured, Interval(0.95, math.inf), verdict) is H
+    assert judge(replace(measured, verdict=verdict), Interval(1.0, math.inf)) is C
+    assert judge(replace(measured, verdict="FASTER"), Interval(1.0, math.inf)) is H
+    assert judge(replace(measured, verdict=verdict), Interval(0.95, math.inf)) is H
 
 
 def test_ratios_of_hundreds_have_three_figures() -> None:

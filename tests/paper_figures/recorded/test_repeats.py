@@ -84,7 +84,7 @@ def test_a_pair_that_another_run_tells_otherwise_of_is_ambiguous_and_listed(
     assert theirs is not None
     ratio = cell_ratio(ours, theirs)
     assert ratio is not None
-    assert (ratio[0].value, ratio[1]) == (pytest.approx(0.9, rel=5e-3), "AMBIGUOUS")
+    assert (ratio.value, ratio.verdict) == (pytest.approx(0.9, rel=5e-3), "AMBIGUOUS")
     assert contradictions(tuple(runs[:1])) == ()
     report = make_report(tmp_path / "c", choose_exhibits(["unaligned_gemm"]))
     assert [run.run_id for run in report.used] == [runs[0].run_id], "the older run is superseded, and is compared"

@@ -10,7 +10,8 @@ import pytest
 from markupsafe import Markup
 
 from paper_figures.intervals import Interval, Measured
-from paper_figures.judged.evaluation import ClaimResult, PointResult, evaluate
+from paper_figures.judged.comparisons import PointResult
+from paper_figures.judged.evaluation import ClaimResult, evaluate
 from paper_figures.judged.verdicts import HOLDING, WITHOUT_NUMBER, Verdict
 from paper_figures.published.claims import EXHIBITS, Claim, ClaimFile, load_claims
 from paper_figures.shown.exhibit import Exhibit
