@@ -10,9 +10,11 @@ import torch
 from operator_examples import Example, examples
 from torch import Tensor
 
+import tk_kernels as tk
 from tk_kernels.ops import operands as tk_operands
 from tk_kernels.ops.contract import ANY, ONE, Contract, Operand, checked
 
+DECODE = ("mla_decode", "paged_attention_decode")
 EXAMPLES = {name: one for name, one in examples().items() if hasattr(one.operator, "contract")}
 
 
@@ -194,6 +196,26 @@ def test_a_size_that_is_too_large_is_refused_unless_it_is_traced() -> None:
         rows(torch.zeros(3, 3, 2), torch.zeros(9, 2))
 
 
+def test_a_docstring_has_the_shapes_and_the_numbers_of_constants() -> None:
+    words = " ".join((tk.attention.__doc__ or "").split())
+    assert "Operands: q (B, Hq, N, D) bfloat16, last dimension dense; k, v (B, Hkv, Nkv, D) bfloat16," in words
+    assert words.endswith("; D in (64, 128); Hq % Hkv == 0.")
+
+
+def test_a_size_is_in_a_shape_once() -> None:
+    """Guard: the quick check took the last one."""
+    with pytest.raises(ValueError, match="^y: n n names a size twice"):
+        declared(x="b c fp32", y="b or n n fp32")
+    declared(x="b 2 2 fp32")
+
+
+def test_a_dense_dimension_of_one_element_may_have_any_stride() -> None:
+    function = declared(x="b c fp32 dense")
+    assert function(torch.zeros(1, 3).t())[0].shape == (3, 1)
+    with pytest.raises(ValueError, match="^x: got stride 3 along the last dimension, needs 1$"):
+        function(torch.zeros(2, 3).t())
+
+
 def test_messages_name_sizes_and_whose_they_are() -> None:
     function = declared(x="b c fp32", y="b or c d bf16|fp32")
     for x, y, n, words in (
@@ -212,8 +234,11 @@ def test_messages_name_sizes_and_whose_they_are() -> None:
 def test_registered_operators_refuse_too(name: str) -> None:
     """Guard: bindings trust the operators, so that a direct call of a registered one must not come by the check."""
     example = EXAMPLES[name]
+    plan: dict[str, Any] = {}
+    if name in DECODE:
+        plan = {"plan": torch.zeros(1, dtype=torch.int32), "words": torch.zeros(1, dtype=torch.int32), "sizes": [1] * 5}
     registered = getattr(torch.ops.tk_kernels, {"gemm with an epilogue": "gemm_epilogue"}.get(name, name))
     operands = example.operands()
     operands[example.names[-1]] = operands[example.names[-1]].to(torch.complex64)
     with pytest.raises(ValueError, match=rf"^{example.names[-1]}: got dtype complex64, needs"):
-        registered(**operands)
+        registered(**operands, **plan)

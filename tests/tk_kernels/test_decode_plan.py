@@ -171,18 +171,19 @@ def test_refill_keeps_the_buffer() -> None:
 
 def test_a_plan_for_another_call_is_refused() -> None:
     made = plan([100, 200])
-    call: dict[str, Any] = {"kind": "mla", "new_tokens": 1, "heads": 16, "kv_heads": 1, "batch": 2}
-    call["device"] = torch.device("cpu")
-    made.require(**call, lengths=torch.tensor([100, 200]))
-    for name, wrong, words in (
-        ("kind", "gqa", "is for kind mla, the call has gqa"),
-        ("heads", 8, "is for heads 16, the call has 8"),
-        ("batch", 3, "is for sequences 2, the call has 3"),
-        ("device", torch.device("meta"), "is for device cpu, the call has meta"),
-        ("lengths", [100, 201], "sequence 1 has 200 keys there and 201 in seqlens"),
+    made.require(made.call, 2, torch.tensor([100, 200]))
+    for different, words in (
+        ({"kind": "gqa"}, "is for kind mla, the call has gqa"),
+        ({"heads": 8}, "is for heads 16, the call has 8"),
+        ({"kv_heads": 2}, "is for kv heads 1, the call has 2"),
+        ({"device": torch.device("meta")}, "is for device cpu, the call has meta"),
     ):
         with pytest.raises(ValueError, match=words):
-            made.require(**{**call, name: wrong})
+            made.require(made.call._replace(**different), 2)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="is for sequences 2, the call has 3"):
+        made.require(made.call, 3)
+    with pytest.raises(ValueError, match="sequence 1 has 200 keys there and 201 in seqlens"):
+        made.require(made.call, 2, torch.tensor([100, 201]))
 
 
 @pytest.mark.parametrize(
@@ -195,12 +196,12 @@ def test_a_plan_for_another_call_is_refused() -> None:
         ({"seqlens": torch.ones(2, dtype=torch.int32, device="meta")}, "seqlens: is on meta, planning needs them on"),
         ({"seqlens": [2**40]}, "seqlens: needs lengths from 0 to 2147483647"),
         ({"heads": 12, "kv_heads": 5}, "heads: got 12, needs a multiple of the 5 kv heads"),
-        ({"heads": 0}, "heads: got 0, needs a whole number from 1 to 65536"),
+        ({"heads": 0}, "heads: got 0, needs an integer from 1 to 65536"),
         ({"kv_heads": 2}, "kv_heads: got 2, MLA has 1"),
-        ({"new_tokens": True}, "new_tokens: got True, needs a whole number"),
-        ({"kind": "mqa"}, "kind: got 'mqa', needs 'mla' or 'gqa'"),
+        ({"new_tokens": True}, "new_tokens: got True, needs an integer"),
+        ({"kind": "mqa"}, "kind: got 'mqa', needs one of mla, gqa"),
         ({"schedule": "best"}, "schedule: got 'best', needs one of static, makespan, last"),
-        ({"blocks": 0}, "blocks: got 0, needs a whole number from 1 to 4096"),
+        ({"blocks": 0}, "blocks: got 0, needs an integer from 1 to 4096"),
         ({"device": "meta"}, "device: got meta, needs a CUDA device or the CPU"),
         ({"device": "gpu"}, "device: got 'gpu', needs a CUDA device or the CPU"),
         ({"costs": 3}, "costs: got a int, needs tk.DecodeCosts"),

@@ -113,6 +113,11 @@ def test_works_in_inference_mode(device: str) -> None:
     a, b = matrix(16, 24, device), matrix(24, 32, device, 1)
     with torch.inference_mode():
         assert torch.equal(tk.gemm(a, b), tk.gemm(a, b))
+        out = torch.empty_like(tk.gemm(a, b))
+        assert torch.equal(tk.gemm(a, b, out=out), tk.gemm(a, b))
+        x, table = a[None, None, :, :16].repeat(1, 1, 1, 4), torch.rand(16, 32, device=device)
+        wanted = tk.rotary(x, table, table)
+        assert torch.equal(tk.rotary(x, table, table, inplace=True), wanted)
 
 
 def test_import_is_quick_and_builds_nothing() -> None:

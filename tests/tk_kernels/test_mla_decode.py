@@ -7,27 +7,13 @@ import math
 import pytest
 import torch
 from decode_operators import MLA, WIDTH
-from operator_examples import Example, bf16
-from torch import Tensor
+from operator_examples import Example
 
 import tk_kernels as tk
 from tk_kernels import toolchain
 from tk_kernels.kernels.decode.plan import SCHEDULES
 
-
-def short_call(q: Tensor, kv_cache: Tensor) -> Tensor:
-    """One sequence of 20 keys in two pages of 16."""
-    table, lengths = (torch.tensor(ints, dtype=torch.int32, device=q.device) for ints in ([[1, 0]], [20]))
-    result = tk.mla_decode(q, kv_cache, table, lengths)
-    assert isinstance(result, Tensor)
-    return result
-
-
-EXAMPLES: dict[str, Example] = {
-    "mla_decode": Example(
-        short_call, lambda: {"q": bf16(1, 2, 4, WIDTH), "kv_cache": bf16(2, 16, WIDTH)}, copied=("q",)
-    ),
-}
+EXAMPLES: dict[str, Example] = {"mla_decode": Example(tk.mla_decode, MLA.operands, copied=("q",))}
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -69,19 +55,6 @@ def test_a_cache_may_be_strided(device: str) -> None:
     wide[..., :WIDTH] = inputs["kv_cache"]
     inputs["kv_cache"] = wide[..., :WIDTH]
     MLA.assert_right(one, inputs, None)
-
-
-WRONG = [
-    ({"q": bf16(2, 1, 4, 512)}, r"q: got shape \(2, 1, 4, 512\), needs \(B, R, H, 576\)"),
-    ({"kv_cache": bf16(4, 24, WIDTH)}, "kv_cache: got shape .*, needs pages of 16 keys or of a multiple of 32"),
-]
-
-
-@pytest.mark.parametrize("number", range(len(WRONG)))
-def test_wrong_arguments_are_named(number: int) -> None:
-    different, words = WRONG[number]
-    with pytest.raises(ValueError, match=f"^{words}"):
-        MLA(**{**MLA.operands(), **different})
 
 
 def test_its_device_code_is_short() -> None:

@@ -105,6 +105,22 @@ OTHER_PLANS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+def test_numbers_of_a_plan_that_do_not_fit_are_refused(decode: Decode) -> None:
+    """Of a registered operator, whose schema has them one by one."""
+    operands = decode.operands()
+    sizes = {"heads": 4, "kv_heads": 1 if decode.kind == "mla" else 2, "kind": decode.kind}
+    plan = tk.decode_plan([20, 30], new_tokens=1, device="cpu", **sizes)  # type: ignore[arg-type]
+    right = {"plan": plan.buffer, "words": plan.words, "sizes": plan.sizes}
+    for name, wrong, words in (
+        ("plan", plan.buffer[:-1], f"plan: needs at least {len(plan.buffer)} contiguous int32 numbers where q is"),
+        ("plan", plan.buffer.long(), "plan: needs"),
+        ("words", plan.words[:-1], "words: needs"),
+        ("sizes", [0, *plan.sizes[1:]], "plan: needs blocks, instructions, counters, slots and rows"),
+    ):
+        with pytest.raises(ValueError, match=f"^{words}"):
+            getattr(torch.ops.tk_kernels, decode.name)(*operands.values(), **{**right, name: wrong})
+
+
 @pytest.mark.parametrize("number", range(len(OTHER_PLANS)))
 def test_plans_of_other_calls_are_refused(decode: Decode, number: int) -> None:
     different, words = OTHER_PLANS[number]
@@ -123,7 +139,7 @@ def test_plans_of_the_other_operator_or_device_are_refused(decode: Decode) -> No
         decode(**operands, plan=plan)
     heads = 1 if decode.kind == "mla" else 2
     plan = tk.decode_plan([20, 30], new_tokens=1, heads=4, kv_heads=heads, kind=decode.kind, device="cpu")
-    plan.device = torch.device("cuda", 0)
+    plan.call = plan.call._replace(device=torch.device("cuda", 0))
     with pytest.raises(ValueError, match="^plan: is for device cuda:0, the call has cpu"):
         decode(**operands, plan=plan)
 
@@ -227,10 +243,10 @@ def test_a_wait_that_never_ended_is_told(monkeypatch: pytest.MonkeyPatch, capsys
         raise RuntimeError("allocating the report of counters: no CUDA-capable device is detected")
 
     libraries = {
-        "gemm": SimpleNamespace(),
-        "mla_decode": SimpleNamespace(mla_decode_stalled=unasked),
-        "decode_trace": SimpleNamespace(mla_decode_stalled=str, paged_attention_decode_stalled=unasked),
-        "paged_attention_decode": SimpleNamespace(paged_attention_decode_stalled=lambda: words),
+        "attention": SimpleNamespace(),
+        "mla_decode": SimpleNamespace(stalled=unasked),
+        "decode_trace": SimpleNamespace(stalled=str),
+        "paged_attention_decode": SimpleNamespace(stalled=lambda: words),
     }
     loaded: dict[tuple[str, str], Any] = {}
     monkeypatch.setattr(decode_call, "loaded_on_gpus", lambda: loaded)
@@ -241,7 +257,6 @@ def test_a_wait_that_never_ended_is_told(monkeypatch: pytest.MonkeyPatch, capsys
     assert (told.out, told.err) == ("", f"tk_kernels: paged_attention_decode: {words}\n")
 
 
-def test_the_kernels_can_tell_of_it(decode: Decode) -> None:
-    for folder in (decode.name, "decode_trace"):
-        assert getattr(toolchain.load(folder, "cpu"), f"{decode.name}_stalled")() == ""
-    assert f"{decode.name}_stalled" in decode_call.STALLED
+@pytest.mark.parametrize("unit", ["mla_decode", "paged_attention_decode", "decode_trace", "gemm"])
+def test_the_kernels_can_tell_of_it(unit: str) -> None:
+    assert toolchain.load(unit, "cpu").stalled() == ""

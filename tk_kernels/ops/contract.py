@@ -3,10 +3,11 @@
     q="B Hq N D bf16 dense", k="B Hkv Nkv D bf16 dense", v=..., where=("D in (64, 128)", "Hq % Hkv == 0")
 
 An operand has its sizes, each a number or a name, and its dtype: one, several (`bf16|fp32`), or that of an operand
-before it (`cos.dtype`). A name stands for one size wherever it is. `H or B H N` are two shapes, told by their rank;
-`one` is a single element of any rank; `...` are any sizes, the same in all operands. `dense`: the last dimension has
-stride 1, `columns`: the one before it has. An operand that is None by default may be left out. All are on the device of
-the first, and every size is from 1 to `largest`, as is the product of the sizes for which `...` stands.
+before it (`cos.dtype`). A name stands for one size wherever it is, and is in a shape once. `H or B H N` are two shapes,
+told by their rank; `one` is a single element of any rank; `...` are any sizes, the same in all operands. `dense`: the
+last dimension has stride 1 or one element, `columns`: the one before it has. An operand that is None by default may be
+left out. All are on the device of the first, and every size is from 1 to `largest`, as is the product of the sizes for
+which `...` stands.
 
 `where` are Python's conditions on sizes, other arguments and names of the operator's module; a pair has words for the
 message besides, with sizes and arguments in braces. A condition belongs to the last operand whose sizes it names, and
@@ -19,6 +20,7 @@ import ast
 import functools
 import inspect
 import math
+import re
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -119,7 +121,8 @@ class Operand:
         )
         tests = [f"({' or '.join(f'{name}.dtype is {one}' for one in dtypes)})"]
         tests += [f"{name}.device == _device"] * (name != first)
-        tests += [f"{name}.stride({self.stride}) == 1"] * (self.stride is not None)
+        if self.stride is not None:
+            tests.append(f"({name}.stride({self.stride}) == 1 or {name}.shape[{self.stride}] == 1)")
         lines = []
         for number, one in enumerate(self.layouts):
             statements, more = one.quick(name)
@@ -151,6 +154,8 @@ class Contract:
                 dtype = shapes.pop()
             layouts = []
             for sizes in (tuple(one.split()) for one in " ".join(shapes).split(" or ")):
+                if any(sizes.count(one) > 1 and not one.isdigit() for one in sizes):
+                    raise ValueError(f"{name}: {' '.join(sizes)} names a size twice, which no check compares")
                 new = tuple(one for one in dict.fromkeys(sizes) if not one.isdigit() and one not in {*known, ONE})
                 where_new = tuple(one for one in self.where if of[one[0]] & set(new) and of[one[0]] <= known | set(new))
                 layouts.append(Layout(sizes, new, where_new))
@@ -197,7 +202,7 @@ class Contract:
                 raise ValueError(f"{name}: got shape {got}, needs {', '.join([shapes, *whose])}")
             owners.update(dict.fromkeys(layout.new, name))
             known = found
-            if operand.stride is not None and tensor.stride(operand.stride) != 1:
+            if operand.stride is not None and tensor.stride(operand.stride) != 1 != tensor.shape[operand.stride]:
                 which = (
                     "the last dimension"
                     if operand.stride == -1
@@ -222,7 +227,8 @@ class Contract:
             dense = {None: "", -1: ", last dimension dense", -2: ", columns contiguous"}[one.stride]
             groups.setdefault(f"{shapes} {dtypes}{dense}{', or None' if one.optional else ''}", []).append(one.name)
         listed = [f"{', '.join(names)} {text}" for text, names in groups.items()]
-        return "; ".join([*listed, *(text for text, _ in self.where)])
+        conditions = (re.sub(r"\b[A-Z_]{3,}\b", lambda name: str(self.scope[name[0]]), text) for text, _ in self.where)
+        return "; ".join([*listed, *conditions])
 
 
 def checked(*where: str | Condition, largest: int = LARGEST, **operands: str) -> Callable[..., Callable[..., Any]]:
@@ -243,17 +249,19 @@ def checked(*where: str | Condition, largest: int = LARGEST, **operands: str) ->
     return decorate
 
 
+class _Text(str):
+    """What stands for a default in the text of a signature."""
+
+    __repr__ = str.__str__
+
+
 def _generated(body: Callable[..., Any], contract: Contract, then: Callable[..., Any]) -> Callable[..., Any]:
     """A function with the body's arguments: a quick check of the operands, then a call of another with them."""
     arguments = contract.signature.parameters.values()
-    head = [
-        f"{'**' if one.kind is one.VAR_KEYWORD else ''}{one.name}"
-        f"{'' if one.default is one.empty else f'=_of[{one.name!r}]'}"
+    kept = {one.name: one.default for one in arguments if one.default is not one.empty}
+    bare = [
+        one.replace(annotation=one.empty, default=_Text(f"_of[{one.name!r}]") if one.name in kept else one.empty)
         for one in arguments
-    ]
-    keywords = [number for number, one in enumerate(arguments) if one.kind is one.KEYWORD_ONLY]
-    head[keywords[0] if keywords else len(head) :] = ["*"] * bool(keywords) + head[
-        keywords[0] if keywords else len(head) :
     ]
     passed = [
         f"**{one.name}"
@@ -267,7 +275,7 @@ def _generated(body: Callable[..., Any], contract: Contract, then: Callable[...,
     lines = [line for one in contract.operands for line in one.quick(first)]
     text = [
         f"def make(_body, _refuse, _of, _largest, _Fake, _prod, {', '.join(f'_{one}' for one in DTYPES)}):",
-        f"    def {body.__name__}({', '.join(head)}):",
+        f"    def {body.__name__}{inspect.Signature(bare)}:",
         "        right = True",
         "        try:",
         f"            _device = {first}.device",
@@ -283,9 +291,8 @@ def _generated(body: Callable[..., Any], contract: Contract, then: Callable[...,
     ]
     scope: dict[str, Any] = {}
     exec(compile("\n".join(text), f"<operands of {body.__name__}>", "exec"), body.__globals__, scope)
-    defaults = {one.name: one.default for one in arguments}
     made: Callable[..., Any] = scope["make"](
-        then, contract.refuse, defaults, contract.largest, FakeTensor, math.prod, *DTYPES.values()
+        then, contract.refuse, kept, contract.largest, FakeTensor, math.prod, *DTYPES.values()
     )
     return made
 

@@ -47,11 +47,10 @@ CPU = torch.device("cpu")
 
 @dataclass
 class Kept:
-    """A plan, its table of pages, its sizes, and rows of counters, zeros, of which the first so many are given away."""
+    """A plan, its table of pages, and rows of counters, zeros, of which the first so many are given away."""
 
     plan: DecodePlan
     table: Tensor
-    sizes: list[int]
     counters: Tensor
     given: int = 0
 
@@ -155,7 +154,7 @@ def attention_by_decode(key: Key, q: Tensor, k: Tensor, v: Tensor, causal: bool,
     by_row = causal and out.stride(1) < out.stride(2)
     result = out if by_row or out.is_contiguous() else q.new_empty(q.shape)
     lse = q.new_empty(q.shape[:3], dtype=torch.float32)
-    rest = (kept.table, kept.plan.buffer, words, result, lse, *kept.sizes, causal, scale)
+    rest = (kept.table, kept.plan.buffer, words, result, lse, *kept.plan.sizes, causal, scale)
     launch("paged_attention_decode", "attention_decode", {"q": q, "k": k, "v": v}, rest)
     return out if result is out else out.copy_(result), lse
 
@@ -201,7 +200,7 @@ def _planned_aside(q: Tensor, k: Tensor, causal: bool) -> Kept:
 
 
 def new_plan(q: Tensor, k: Tensor, causal: bool) -> Kept:
-    """A plan for all keys of each sequence, with the table that names these pages and the sizes of its launch."""
+    """A plan for all keys of each sequence, with the table that names these pages."""
     batch, heads, queries, _ = q.shape
     if _too_many_rows(heads, queries, causal):
         raise ValueError(
@@ -218,4 +217,4 @@ def new_plan(q: Tensor, k: Tensor, causal: bool) -> Kept:
     )
     table = torch.arange(batch, dtype=torch.int32, device=q.device)[:, None]
     spare = SPARE_COUNTERS if q.is_cuda else 0
-    return Kept(plan, table, plan.sizes, plan.words.new_zeros((spare, len(plan.words))))
+    return Kept(plan, table, plan.words.new_zeros((spare, len(plan.words))))

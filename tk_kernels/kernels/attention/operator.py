@@ -67,9 +67,8 @@ def attention(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Return softmax(scale q k^T) v, and with `return_lse` also the log-sum-exp of the scores.
 
-    q: (B, Hq, N, D), k and v: (B, Hkv, Nkv, D) bfloat16, D 64 or 128, Hq a multiple of Hkv: query head h reads
-    key head h // (Hq / Hkv). All on one device: a GPU since Ampere (current stream; CUDA graphs can capture it) or the
-    CPU (slow: it emulates the kernel and is for correctness). Any sizes >= 1. `scale` is D^-0.5 if not given.
+    Query head h reads key head h // (Hq / Hkv). All on one device: a GPU since Ampere (current stream; CUDA graphs can
+    capture it) or the CPU (slow: it emulates the kernel and is for correctness). `scale` is D^-0.5 if not given.
     Returns out (B, Hq, N, D) bfloat16, and lse (B, Hq, N) float32, the natural logarithm. `out` lies in memory as q
     does: heads outside rows (contiguous), or rows outside heads, so that joining the heads of a transposed q copies
     nothing.

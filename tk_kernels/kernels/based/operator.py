@@ -34,10 +34,9 @@ def based(
 ) -> Tensor | tuple[Tensor, State]:
     """Return Based's causal linear attention, o_i = sum_{j <= i} w_ij v_j with w = 1 + s + s^2 / 2, s = q_i.k_j / 4.
 
-    q, k: (B, H, N, 16), v: (B, H, N, 64) bfloat16, on one device: a GPU since Ampere (current stream; CUDA graphs can
-    capture it) or the CPU (slow: it emulates the kernel and is for correctness). Any sizes >= 1. `normalize` divides
-    by sum_j w_ij + 1e-6. Returns out (B, H, N, 64) bfloat16, which lies in memory as v does: heads outside rows
-    (contiguous), or rows outside heads.
+    On one device: a GPU since Ampere (current stream; CUDA graphs can capture it) or the CPU (slow: it emulates the
+    kernel and is for correctness). `normalize` divides by sum_j w_ij + 1e-6. Returns out (B, H, N, 64) bfloat16, which
+    lies in memory as v does: heads outside rows (contiguous), or rows outside heads.
 
     With `return_state` also the sums over all rows, float32: s0 = sum v (B, H, 64), s1 = sum k (x) v / 2 (B, H, 16,
     64), s2 = sum k (x) k (x) v / (4 sqrt 2) (B, H, 16, 16, 64). With `normalize` also the same without v: z0 (B, H), z1

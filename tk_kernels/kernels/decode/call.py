@@ -16,10 +16,7 @@ from torch import Tensor
 from ...ops.library import compiled, has_elements, loaded_on_gpus
 from ...ops.operands import launch
 from ...ops.operator_form import Parts
-from .plan import DecodePlan, decode_plan
-
-STALLED = ("mla_decode_stalled", "paged_attention_decode_stalled", "gemm_stalled")
-"""Exports that tell of a wait between blocks that never ended."""
+from .plan import DecodePlan, PlannedCall, decode_plan
 
 _log: contextvars.ContextVar[Tensor | None] = contextvars.ContextVar("log", default=None)
 
@@ -41,9 +38,8 @@ def stalled_counter() -> str:
     unspecified launch failure, at its next wait for the GPU.
     """
     for (kernel, _), library in loaded_on_gpus().items():
-        tells = next((getattr(library, name) for name in STALLED if hasattr(library, name)), None)
         with contextlib.suppress(RuntimeError):  # nothing was launched, and there is no GPU any more
-            if tells is not None and (words := str(tells())):
+            if hasattr(library, "stalled") and (words := str(library.stalled())):
                 return f"{kernel}: {words}"
     return ""
 
@@ -66,15 +62,10 @@ class PlanParts(NamedTuple):
 def planned(kind: str) -> Parts:
     """The parts of a call of an operator, with a plan of its own where it is given none."""
 
-    def parts_of_call(
-        q: Tensor, *rest: Tensor, plan: DecodePlan | None, scale: float | None, return_lse: bool
-    ) -> PlanParts:
+    def parts_of_call(q: Tensor, *rest: Tensor, plan: DecodePlan | None, **options: Any) -> PlanParts:
         cache, *_, block_table, seqlens = rest
-        if scale is not None and not (isinstance(scale, (int, float)) and math.isfinite(scale) and scale >= 0):
-            raise ValueError(f"scale: got {scale!r}, needs a finite number of at least 0")
-        sizes = {"kind": kind, "new_tokens": q.shape[1], "heads": q.shape[2], "device": q.device}
-        sizes["kv_heads"] = 1 if kind == "mla" else cache.shape[2]
-        plan = _plan_of_call(plan, sizes, block_table, seqlens, cache.shape[0], cache.shape[1])
+        call = PlannedCall(kind, q.device, q.shape[2], cache.shape[2] if kind == "gqa" else 1, q.shape[1])
+        plan = _plan_of_call(plan, call, block_table, seqlens, cache.shape[0], cache.shape[1])
         return PlanParts(plan.buffer, plan.words, plan.sizes)
 
     return Parts("plan", PlanParts, parts_of_call)
@@ -94,42 +85,41 @@ def launch_planned(
 
     plan: the `PlanParts` of one, which a body gets. Its words are zeros, which a launch leaves as it found them.
     """
-    buffer, words, (blocks, capacity, counters, slots, rows) = cast(PlanParts, plan)
+    buffer, words, sizes = cast(PlanParts, plan)
+    if scale is not None and not (isinstance(scale, (int, float, torch.SymFloat)) and 0 <= scale < math.inf):
+        raise ValueError(f"scale: got {scale!r}, needs a finite number of at least 0")
     batch, new_tokens, heads, width = q.shape
-    factor = float(width**-0.5 if scale is None else scale)
     out = q.new_empty((batch, new_tokens, heads, dim))
     lse = q.new_empty((batch, heads, new_tokens), dtype=torch.float32) if return_lse else None
     if has_elements(q):
-        partial = q.new_empty((slots, rows, dim), dtype=torch.float32)
-        partial_weights = q.new_empty((2, slots, rows), dtype=torch.float32)
-        tensors = (*caches, block_table, buffer, words, partial, partial_weights, out, lse)
         folder = kernel if _log.get() is None else "decode_trace"
         if folder != kernel:
             compiled(folder, q.device, "record_into")(_log.get())
-        launch(folder, kernel, {"q": q}, (*tensors, blocks, capacity, counters, factor))
+        factor = float(width**-0.5 if scale is None else scale)
+        launch(folder, kernel, {"q": q}, (caches[0], caches[-1], block_table, buffer, words, out, lse, *sizes, factor))
     return out if lse is None else (out, lse)
 
 
 def _plan_of_call(
-    plan: DecodePlan | None, sizes: dict[str, Any], block_table: Tensor, seqlens: Tensor, pages: int, page: int
+    plan: DecodePlan | None, call: PlannedCall, block_table: Tensor, seqlens: Tensor, pages: int, page: int
 ) -> DecodePlan:
-    """The plan that was given, if it is one for this call, else a new one; sizes: as `decode_plan` takes them.
+    """The plan that was given, if it is one for this call, else a new one.
 
     Raises ValueError for a plan of another call. So it does for lengths and table entries that the host knows to be
     wrong: all of them where it makes the plan, and those of CPU tensors.
     """
     planned_here = plan is None
     if plan is None:
-        plan = decode_plan(seqlens.cpu(), **sizes)
+        plan = decode_plan(seqlens.cpu(), **call._asdict())
     elif not isinstance(plan, DecodePlan):
         raise ValueError(f"plan: got a {type(plan).__name__}, needs what tk.decode_plan returns")
     known = not torch.compiler.is_compiling() and has_elements(seqlens)  # a graph serves later lengths too
-    told = known and seqlens.device.type == "cpu"
-    plan.require(**sizes, batch=len(seqlens), lengths=seqlens if told else None)
+    told = known and seqlens.is_cpu
+    plan.require(call, len(seqlens), seqlens if told else None)
     width = block_table.shape[1]
     if known and plan.longest > width * page:
         raise ValueError(f"block_table: has {width} pages of {page} keys a sequence, the longest has {plan.longest}")
-    if known and has_elements(block_table) and (planned_here or block_table.device.type == "cpu"):
+    if told or (known and planned_here):
         _require_pages(block_table, seqlens, pages, page)
     return plan
 

@@ -33,24 +33,25 @@ struct planned {
     float *partial, *partial_weights;
 };
 
+// The wait of an earlier launch that never ended, in a sentence; empty where every wait has ended.
+std::string stalled();
+
 }  // namespace tk::decode_plan
 
 // `launch`: out = softmax(scale q k^T) v, causal among the new tokens. `stream` is a cudaStream_t (ignored by the cpu
 // target). Throws std::invalid_argument for what no kernel is built for, and for more blocks than the device holds at
-// once. `stalled`: the wait of an earlier launch that never ended, in a sentence; empty where every wait has ended.
+// once.
 namespace tk::mla_decode {
 
 constexpr int latent = 512, rotary = 64, width = latent + rotary;
 
 using decode_plan::planned, decode_plan::problem;
-std::string stalled();
 void launch(const problem&, const planned&, void* stream);
 
 }  // namespace tk::mla_decode
 namespace tk::paged_attention_decode {
 
 using decode_plan::planned, decode_plan::problem;
-std::string stalled();
 void launch(const problem&, const planned&, void* stream);
 
 }  // namespace tk::paged_attention_decode

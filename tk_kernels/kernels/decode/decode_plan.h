@@ -9,7 +9,7 @@
 
 namespace tk::decode_plan {
 
-// What a plan is for, and the sizes of its buffer; all of it is in the buffer's header.
+// What a plan is for, and the sizes of its buffer: a part of the buffer's header, as it lies there.
 struct shape {
     int blocks, capacity, counters, slots;
     int rows_per_tile, key_step;
@@ -61,13 +61,13 @@ enum class schedule { static_pieces, makespan, last };
 // a block. Returns the time that the costs predict for it. Throws std::invalid_argument where they do not fit.
 double make(schedule, const costs&, std::span<const std::int32_t> lengths, std::span<std::int32_t> buffer);
 
-// Sizes in the header of a buffer; throws std::invalid_argument where they are no plan's of `ints` ints.
-shape shape_of(const std::int32_t* buffer, std::int64_t ints);
+// Sizes in the header of a buffer; throws std::invalid_argument where they are no plan's of so many ints.
+shape shape_of(std::span<const std::int32_t> buffer);
 
 // Returns what is wrong with it for these lengths, in a sentence, or nothing. A plan that
 // passes covers every key of every tile once and every row of every output once, signals and awaits consistently, and
 // ends whatever the blocks' speeds.
-std::string verify(const std::int32_t* buffer, std::int64_t ints, std::span<const std::int32_t> lengths);
+std::string verify(std::span<const std::int32_t> buffer, std::span<const std::int32_t> lengths);
 
 // FNV-1a of the lengths, by which a plan is told from one for others.
 std::uint64_t digest(std::span<const std::int32_t> lengths);

@@ -10,12 +10,10 @@ static thread_local recorder::where recording;
 
 void decode_trace::record_into(std::uint64_t* log, int instructions) { recording = {log, instructions}; }
 
-std::string mla_decode::stalled() { return kittens::stalled_counter(); }
+std::string decode_plan::stalled() { return kittens::stalled_counter(); }
 void mla_decode::launch(const problem& p, const planned& s, void* stream) {
     launch_with<recorder>(p, s, stream, recording);
 }
-
-std::string paged_attention_decode::stalled() { return kittens::stalled_counter(); }
 void paged_attention_decode::launch(const problem& p, const planned& s, void* stream) {
     launch_with<recorder>(p, s, stream, recording);
 }

@@ -5,7 +5,7 @@
 
 namespace {
 
-// int64 (blocks, roles, instructions, numbers), contiguous zeros as `tk_kernels.trace` makes them, beside the tensors of the call that follows.
+// (blocks, roles, instructions, numbers), int64, zeros, beside the tensors of the call that follows.
 void record_into(TensorView log) {
     tk::decode_trace::record_into(static_cast<std::uint64_t*>(log.data_ptr()), narrow(log.size(2)));
 }

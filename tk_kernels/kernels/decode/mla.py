@@ -36,11 +36,10 @@ def mla_decode(
     Multi-head latent attention (DeepSeek-V2 and later) with absorbed weights. All heads share a row of the cache, 512
     latent and 64 rotary numbers, as their key, and its latent part as their value.
 
-    q: (B, R, H, 576) bfloat16, the R newest tokens, the oldest first. kv_cache: (pages, page, 576) bfloat16, a page of
-    16 or a multiple of 32 keys. block_table: (B, width) int32, row b's n-th entry the page of keys n page ..
-    (n + 1) page - 1. seqlens: (B,) int32, the keys of each sequence, its new tokens among them. All on one device: a
-    Hopper GPU (current stream; CUDA graphs can capture it) or the CPU (slow: it emulates the kernel and is for
-    correctness). `scale`, 576^-0.5 if not given, is not negative.
+    q: the R newest tokens, the oldest first. block_table: row b's n-th entry is the page of keys n page .. (n + 1) page
+    - 1. seqlens: the keys of each sequence, its new tokens among them. All on one device: a Hopper GPU (current stream;
+    CUDA graphs can capture it) or the CPU (slow: it emulates the kernel and is for correctness). `scale`, 576^-0.5 if
+    not given, is not negative.
 
     Token t sees the keys before seqlens - (R - 1 - t). One that sees none gets zeros, and -inf. Memory that no token
     sees may hold anything: unused pages, the rest of a last page, entries of the table behind a sequence's end.

@@ -37,13 +37,10 @@ def paged_attention_decode(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Return softmax(scale q k^T) v of each sequence's new tokens over its keys, which lie in pages.
 
-    q: (B, R, H, D) bfloat16, the R newest tokens, the oldest first; D 64 or 128. k_cache, v_cache: (pages, page, Hkv,
-    D) bfloat16, a page of 16, 32 or a multiple of 64 keys; H a multiple of Hkv: query head h reads key head h // (H /
-    Hkv).
-    block_table: (B, width) int32, row b's n-th entry the page of keys n page .. (n + 1) page - 1. seqlens: (B,) int32,
-    the keys of each sequence, its new tokens among them. All on one device: a GPU since Ampere (current stream; CUDA
-    graphs can capture it) or the CPU (slow: it emulates the kernel and is for correctness). `scale` is D^-0.5 if not
-    given.
+    q: the R newest tokens, the oldest first. Query head h reads key head h // (H / Hkv). block_table: row b's n-th
+    entry is the page of keys n page .. (n + 1) page - 1. seqlens: the keys of each sequence, its new tokens among them.
+    All on one device: a GPU since Ampere (current stream; CUDA graphs can capture it) or the CPU (slow: it emulates the
+    kernel and is for correctness). `scale` is D^-0.5 if not given.
 
     Token t sees the keys before seqlens - (R - 1 - t). One that sees none gets zeros, and -inf. Memory that no token
     sees may hold anything: unused pages, the rest of a last page, entries of the table behind a sequence's end.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from ...ops.library import compiled
+from ...ops.options import choice, integer
 
 __all__ = ["DecodeCosts", "DecodePlan", "decode_plan"]
 
@@ -77,33 +78,32 @@ GQA_COSTS = DecodeCosts(
 COSTS = {"mla": MLA_COSTS, "gqa": GQA_COSTS}
 
 
+class PlannedCall(NamedTuple):
+    """What a plan is for, but for the sequences."""
+
+    kind: str
+    device: torch.device
+    heads: int
+    kv_heads: int
+    new_tokens: int
+
+
 class DecodePlan:
     """A plan for one batch of lengths, on the device of the kernel that reads it.
 
     `buffer` (int32) has a header of 16 numbers and then a queue of instructions for each block; the layout is in
-    `tk_kernels/kernels/decode/layout.h`. Its address and sizes stay, so that a CUDA graph that was captured
-    with it runs the plan of the last `refill`. `counters` and `slots` are the sizes of the kernel's scratch memory,
-    whatever the lengths. `words` are the counters: zero, and left so by each launch. So launches with one plan run one
-    after the other, on one stream: two graphs that share a plan must not be replayed at once. `predicted_us` is what
-    the costs say.
+    `tk_kernels/kernels/decode/layout.h`. Its address and sizes stay, so that a CUDA graph that was captured with it
+    runs the plan of the last `refill`. `counters` and `slots` are the sizes of the kernel's scratch memory, whatever
+    the lengths; `sizes` are those of a launch, with the blocks and the capacity of a queue. `words` are the counters:
+    zero, and left so by each launch. So launches with one plan run one after the other, on one stream: two graphs that
+    share a plan must not be replayed at once. `predicted_us` is what the costs say; `longest` is the most keys of a
+    sequence.
     """
 
-    def __init__(
-        self,
-        lengths: Tensor,
-        *,
-        new_tokens: int,
-        heads: int,
-        kv_heads: int,
-        kind: str,
-        schedule: str,
-        blocks: int,
-        costs: DecodeCosts,
-        device: torch.device,
-    ) -> None:
-        self.kind, self.schedule, self.device, self.costs = kind, schedule, device, costs
-        self.new_tokens, self.heads, self.kv_heads, self.blocks = new_tokens, heads, kv_heads, blocks
-        self.batch = len(lengths)
+    def __init__(self, call: PlannedCall, lengths: Tensor, schedule: str, blocks: int, costs: DecodeCosts) -> None:
+        self.call, self.batch, self.schedule, self.blocks, self.costs = call, len(lengths), schedule, blocks, costs
+        self.kind, self.device, self.heads, self.kv_heads, self.new_tokens = call
+        kind, device, heads, kv_heads, new_tokens = call
         rows = heads // kv_heads * new_tokens
         self.rows_per_tile, self.key_step = MLA_ROWS_PER_TILE, KEY_STEP[kind]
         if kind == "gqa":
@@ -115,6 +115,7 @@ class DecodePlan:
             raise ValueError(f"seqlens: {tiles} tiles of {self.rows_per_tile} rows are more than a plan can number")
         self.capacity = 2 * -(-tiles // blocks) + 6  # `usual_capacity` of decode_plan.h
         self.counters, self.slots = blocks, 2 * blocks
+        self.sizes = [blocks, self.capacity, self.counters, self.slots, self.rows_per_tile]
         header = [VERSION, *self.sizes, self.key_step, self.batch, kv_heads, self.row_tiles, new_tokens, heads]
         self._costs = torch.tensor(astuple(costs), dtype=torch.float64, device="cpu")
         ints = HEADER_INTS + INSTRUCTION_INTS * blocks * self.capacity
@@ -147,28 +148,13 @@ class DecodePlan:
         if words:
             raise ValueError(f"plan: {words}")
 
-    def require(
-        self,
-        *,
-        kind: str,
-        new_tokens: int,
-        heads: int,
-        kv_heads: int,
-        batch: int,
-        device: torch.device,
-        lengths: Sequence[int] | Tensor | None = None,
-    ) -> None:
+    def require(self, call: PlannedCall, batch: int, lengths: Tensor | None = None) -> None:
         """Raise ValueError where the plan is for another call; `lengths` where the host knows them."""
-        for name, own, wanted in (
-            ("kind", self.kind, kind),
-            ("device", self.device, device),
-            ("sequences", self.batch, batch),
-            ("heads", self.heads, heads),
-            ("kv heads", self.kv_heads, kv_heads),
-            ("new tokens", self.new_tokens, new_tokens),
-        ):
-            if own != wanted:
-                raise ValueError(f"plan: is for {name} {own}, the call has {wanted}; make another plan")
+        if (self.call, self.batch) != (call, batch):
+            both = zip((*call._fields, "sequences"), (*self.call, self.batch), (*call, batch), strict=True)
+            name, own, wanted = next(one for one in both if one[1] != one[2])
+            name = name.replace("_", " ")
+            raise ValueError(f"plan: is for {name} {own}, the call has {wanted}; make another plan")
         if lengths is not None:
             given = _lengths(lengths)
             different = (given != self._lengths).nonzero()
@@ -180,19 +166,9 @@ class DecodePlan:
                 )
 
     @property
-    def sizes(self) -> list[int]:
-        """Of a launch: blocks, capacity, counters, slots, rows of a tile."""
-        return [self.blocks, self.capacity, self.counters, self.slots, self.rows_per_tile]
-
-    @property
     def lengths(self) -> tuple[int, ...]:
         """What it was made for, or last refilled for."""
         return tuple(self._lengths.tolist())
-
-    @property
-    def longest(self) -> int:
-        """Keys of the longest sequence that it was made for, or last refilled for."""
-        return int(self._lengths.max())
 
     def __repr__(self) -> str:
         return (
@@ -206,7 +182,7 @@ class DecodePlan:
     def _make(self, lengths: Tensor) -> None:
         make = self._function("make")
         self.predicted_us = float(make(SCHEDULES.index(self.schedule), self._costs, lengths, self._host))
-        self._lengths = lengths
+        self._lengths, self.longest = lengths, int(lengths.max())
 
 
 def decode_plan(
@@ -230,35 +206,24 @@ def decode_plan(
     schedule: "makespan" takes the partition that ends first by `costs`; "last" lets the last block to finish a sequence
     reduce it; "static" cuts equal pieces without a cost model. Raises ValueError that names the argument.
     """
-    for name, value, largest in (("new_tokens", new_tokens, 1 << 16), ("heads", heads, 1 << 16)):
-        _whole(name, value, largest)
-    _whole("kv_heads", kv_heads, heads)
+    integer("new_tokens", new_tokens, 1, 1 << 16)
+    integer("heads", heads, 1, 1 << 16)
+    integer("kv_heads", kv_heads, 1, heads)
+    choice("kind", kind, tuple(COSTS))
+    choice("schedule", schedule, SCHEDULES)
     if heads % kv_heads:
         raise ValueError(f"heads: got {heads}, needs a multiple of the {kv_heads} kv heads")
-    if kind not in COSTS:
-        raise ValueError(f"kind: got {kind!r}, needs 'mla' or 'gqa'")
     if kind == "mla" and kv_heads != 1:
         raise ValueError(f"kv_heads: got {kv_heads}, MLA has 1")
-    if schedule not in SCHEDULES:
-        raise ValueError(f"schedule: got {schedule!r}, needs one of {', '.join(SCHEDULES)}")
     if costs is not None and not isinstance(costs, DecodeCosts):
         raise ValueError(f"costs: got a {type(costs).__name__}, needs tk.DecodeCosts")
     where = _device(device)
     if blocks is None:
         many = where.type == "cuda"
         blocks = torch.cuda.get_device_properties(where).multi_processor_count if many else CPU_BLOCKS
-    _whole("blocks", blocks, MOST_BLOCKS)
-    return DecodePlan(
-        _lengths(seqlens),
-        new_tokens=new_tokens,
-        heads=heads,
-        kv_heads=kv_heads,
-        kind=kind,
-        schedule=schedule,
-        blocks=blocks,
-        costs=COSTS[kind] if costs is None else costs,
-        device=where,
-    )
+    integer("blocks", blocks, 1, MOST_BLOCKS)
+    call = PlannedCall(kind, where, heads, kv_heads, new_tokens)
+    return DecodePlan(call, _lengths(seqlens), schedule, blocks, costs or COSTS[kind])
 
 
 def gqa_rows_per_tile(rows: int, heads: int, blocks: int, most: int = GQA_ROWS_PER_TILE[-1]) -> int:
@@ -289,12 +254,6 @@ def _device(device: torch.device | str) -> torch.device:
     if where.type == "cuda" and where.index is None:
         where = torch.device("cuda", torch.cuda.current_device())
     return where
-
-
-def _whole(name: str, value: Any, largest: int) -> None:
-    """Raises ValueError unless it is a whole number from 1 to the largest."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= largest:
-        raise ValueError(f"{name}: got {value!r}, needs a whole number from 1 to {largest}")
 
 
 def _lengths(seqlens: Sequence[int] | Tensor) -> Tensor:

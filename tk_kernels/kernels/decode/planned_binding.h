@@ -1,8 +1,7 @@
-// What the bindings of the kernels that follow a plan share: the table, checks of the plan and the caches, the launch.
+// What the bindings of the kernels that follow a plan share: the plan's numbers, its scratch, and the launch.
 #pragma once
 
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 
 #include "decode.h"
@@ -10,7 +9,7 @@
 
 namespace tk::decode_plan {
 
-// Of a plan: so many numbers where q is, or a kernel would follow what is no plan.
+// Numbers of a plan: all that can be wrong where a registered operator is called past its public function.
 inline int* integers(const char* name, const binding::TensorView& tensor, std::int64_t least,
                      const binding::TensorView& q) {
     using namespace binding;
@@ -19,58 +18,71 @@ inline int* integers(const char* name, const binding::TensorView& tensor, std::i
     return static_cast<int*>(tensor.data_ptr());
 }
 
-// A cache is not copied: it is as large as a GPU.
-inline void require_cache(const char* name, const binding::TensorView& tensor) {
-    if (!binding::is_addressable(tensor))
-        TVM_FFI_THROW(ValueError) << name << ": needs a 16-byte aligned base, unit stride along the last dimension and "
-                                  << "other strides that are multiples of 16 bytes";
-}
-
-// A row of the table for each sequence of q.
-inline void set_table(problem& p, const binding::TensorView& table) {
-    p.table = static_cast<const int*>(table.data_ptr());
-    p.table_stride = table.size(0) == 1 ? table.size(1) : table.stride(0);
-    p.table_width = table.size(1);
-}
-
 struct plan_sizes {
     std::int64_t blocks, capacity, counters, slots, rows_per_tile;
 };
-inline planned planned_of(const plan_sizes& s, const binding::TensorView& plan, const binding::TensorView& words,
-                          float* partial, float* partial_weights, const binding::TensorView& q) {
-    using binding::narrow;
-    if (s.blocks < 1 || s.capacity < 1 || s.counters < 1)
-        TVM_FFI_THROW(ValueError) << "plan: got " << s.blocks << " blocks, " << s.capacity << " instructions and "
-                                  << s.counters << " counters, needs at least one of each";
-    return {integers("plan", plan, header_ints + instruction_ints * s.blocks * s.capacity, q),
-            narrow(s.blocks),
-            narrow(s.capacity),
-            narrow(s.counters),
-            narrow(s.slots),
-            narrow(s.rows_per_tile),
-            integers("words", words, kittens::program::words_for(s.counters), q),
-            partial,
-            partial_weights};
+
+// Launches a call whose operands are right on the caller's stream. `p` has q, the caches and what is read of them; out
+// has rows of `dim`.
+template <typename Launch>
+void follow(problem p, std::int64_t dim, const binding::TensorView& q, const binding::TensorView& table,
+            const binding::TensorView& plan, const binding::TensorView& words, const plan_sizes& s,
+            const Launch& launch) {
+    using namespace binding;
+    if (s.blocks < 1 || s.capacity < 1 || s.counters < 1 || s.slots < 1 || s.rows_per_tile < 1)
+        TVM_FFI_THROW(ValueError) << "plan: needs blocks, instructions, counters, slots and rows, at least one of each";
+    const Tensor partial = scratch(s.slots * s.rows_per_tile * dim, q),
+                 weights = scratch(2 * s.slots * s.rows_per_tile, q);
+    p.table = static_cast<const int*>(table.data_ptr());
+    p.table_stride = table.size(0) == 1 ? table.size(1) : table.stride(0);
+    p.table_width = table.size(1);
+    const planned to{integers("plan", plan, header_ints + instruction_ints * s.blocks * s.capacity, q),
+                     narrow(s.blocks),
+                     narrow(s.capacity),
+                     narrow(s.counters),
+                     narrow(s.slots),
+                     narrow(s.rows_per_tile),
+                     integers("words", words, kittens::program::words_for(s.counters), q),
+                     data_of(partial),
+                     data_of(weights)};
+    launching_blocks([&] { launch(p, to, stream_of(q)); }, stalled);
 }
 
-// A call of either operator: checks the plan and where q lies, and launches on the caller's stream. `p` has the caches
-// and what is read of them. Returns 0 when it is launched, else launches nothing and returns 1: q needs a dense copy.
-template <typename Launch>
-std::int64_t launch_planned(problem p, const binding::TensorView& q, const binding::TensorView& table,
-                            const binding::TensorView& plan, const binding::TensorView& words,
-                            const binding::TensorView& partial, const binding::TensorView& partial_weights,
-                            const binding::TensorView& out, const binding::Optional<binding::TensorView>& lse,
-                            std::int64_t blocks, std::int64_t capacity, std::int64_t counters, const Launch& launch,
-                            std::string (*stalled)()) {
+// Either operator: v is k where it has one cache. A cache is not copied: it is as large as a GPU. Returns 0 when it is
+// launched, else launches nothing and returns 1: q needs a dense copy.
+template <auto Launch>
+std::int64_t paged(binding::TensorView q, binding::TensorView k, binding::TensorView v, binding::TensorView table,
+                   binding::TensorView plan, binding::TensorView words, binding::TensorView out,
+                   binding::Optional<binding::TensorView> lse, std::int64_t blocks, std::int64_t capacity,
+                   std::int64_t counters, std::int64_t slots, std::int64_t rows_per_tile, double scale) {
     using namespace binding;
+    const bool latent = k.ndim() == 3;
+    if (!is_addressable(k) || !is_addressable(v))
+        TVM_FFI_THROW(ValueError) << (latent ? "kv_cache" : is_addressable(k) ? "v_cache" : "k_cache")
+                                  << ": needs a 16-byte aligned base, unit stride along the last dimension and other "
+                                  << "strides that are multiples of 16 bytes";
     if (!is_dense(q)) return 1;
-    const planned s = planned_of({blocks, capacity, counters, partial.size(0), partial.size(1)}, plan, words,
-                                 numbers(partial), numbers(partial_weights), q);
-    set_table(p, table);
-    p.batch = q.size(0), p.new_tokens = q.size(1), p.heads = q.size(2);
-    p.q = q.data_ptr(), p.out = out.data_ptr(), p.lse = numbers(lse);
-    launching_blocks([&] { launch(p, s, stream_of(q)); }, stalled);
+    const auto cache = [&](const TensorView& t) -> tensor {
+        if (!latent) return as_tensor(t, rows_first);
+        return {t.data_ptr(), stride_of(t, 0), stride_of(t, 0), stride_of(t, 1)};
+    };
+    follow({.q = q.data_ptr(),
+            .k = cache(k),
+            .v = cache(v),
+            .out = out.data_ptr(),
+            .lse = numbers(lse),
+            .batch = q.size(0),
+            .new_tokens = q.size(1),
+            .heads = q.size(2),
+            .kv_heads = latent ? 1 : k.size(2),
+            .pages = k.size(0),
+            .page = k.size(1),
+            .dim = narrow(q.size(3)),
+            .scale = scale},
+           out.size(3), q, table, plan, words, {blocks, capacity, counters, slots, rows_per_tile}, Launch);
     return 0;
 }
 
 }  // namespace tk::decode_plan
+
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(stalled, tk::decode_plan::stalled);

@@ -360,7 +360,7 @@ void write(const shape& s, const std::vector<tile>& tiles, const partition& p, b
 int gqa_most_tile_rows() { return gqa_most_rows_per_tile; }
 
 double make(schedule kind, const costs& costs, std::span<const std::int32_t> lengths, std::span<std::int32_t> buffer) {
-    const shape s = shape_of(buffer.data(), std::int64_t(buffer.size()));
+    const shape s = shape_of(buffer);
     if (std::int64_t(lengths.size()) != s.batch || *std::min_element(lengths.begin(), lengths.end()) < 0)
         throw std::invalid_argument("lengths: needs " + std::to_string(s.batch) + " of them, of at least 0");
     if (s.capacity < usual_capacity(s.tiles(), s.blocks) || s.counters < s.blocks || s.slots < 2 * s.blocks)

@@ -1,5 +1,6 @@
 // What is wrong with a plan? Host code alone.
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
 #include <vector>
 
@@ -142,7 +143,8 @@ exchange exchange_of(const std::int32_t* one) {
 
 }  // namespace
 
-shape shape_of(const std::int32_t* buffer, std::int64_t ints) {
+shape shape_of(std::span<const std::int32_t> buffer) {
+    const auto ints = std::int64_t(buffer.size());
     const auto refuse = [](const std::string& words) { throw std::invalid_argument("plan: " + words); };
     if (ints < header_ints) refuse("got " + text(ints) + " ints, a header alone has " + text(header_ints));
     if (buffer[header::version] != version)
@@ -150,27 +152,26 @@ shape shape_of(const std::int32_t* buffer, std::int64_t ints) {
     for (int i = header::blocks; i <= header::heads; ++i) {
         if (buffer[i] < 1) refuse("has " + text(buffer[i]) + " at " + text(i) + " of its header, needs 1 or more");
     }
-    const shape s{buffer[header::blocks],     buffer[header::capacity],      buffer[header::counters],
-                  buffer[header::slots],      buffer[header::rows_per_tile], buffer[header::key_step],
-                  buffer[header::batch],      buffer[header::kv_heads],      buffer[header::row_tiles],
-                  buffer[header::new_tokens], buffer[header::heads]};
+    shape s;
+    static_assert(sizeof(s) == (header::heads - header::blocks + 1) * sizeof(std::int32_t));
+    std::memcpy(&s, &buffer[header::blocks], sizeof(s));
     if (s.ints() != ints) refuse("has " + text(ints) + " ints, its header says " + text(s.ints()));
     if (s.heads % s.kv_heads != 0 || s.row_tiles != (s.rows() + s.rows_per_tile - 1) / s.rows_per_tile)
         refuse("its header's heads, new tokens and row tiles contradict each other");
     return s;
 }
 
-std::string verify(const std::int32_t* buffer, std::int64_t ints, std::span<const std::int32_t> lengths) {
+std::string verify(std::span<const std::int32_t> buffer, std::span<const std::int32_t> lengths) {
     try {
-        const shape s = shape_of(buffer, ints);
+        const shape s = shape_of(buffer);
         if (std::int64_t(lengths.size()) != s.batch)
             return "plan: is for " + text(s.batch) + " sequences, got " + text(lengths.size());
         const std::uint64_t wanted = digest(lengths);
         if (buffer[header::digest_low] != std::int32_t(wanted) ||
             buffer[header::digest_high] != std::int32_t(wanted >> 32))
             return "plan: was made for other lengths";
-        coverage(buffer, s, lengths);
-        return kittens::program::check(buffer, exchange_of);
+        coverage(buffer.data(), s, lengths);
+        return kittens::program::check(buffer.data(), exchange_of);
     } catch (const fault& found) {
         return found.words;
     } catch (const std::invalid_argument& error) {

@@ -54,10 +54,9 @@ def dropout_add_layernorm(
 ) -> tuple[Tensor, ...]:
     """Return (norm(r) * weight + bias, r) with r = residual + dropout_p(x), and with `return_mask` also the mask.
 
-    x, residual: (..., D) bfloat16 of one shape, D a multiple of 64 up to 8192. weight, bias: (D,), bfloat16 or float32,
-    both the same; no bias is None. All on one device: a GPU since Ampere (current stream; CUDA graphs can capture it)
-    or the CPU (slow: it emulates the kernel and is for correctness). Both results have x's shape, bfloat16 and
-    contiguous; the mask is bool, True where x was kept.
+    D is a multiple of 64 up to 8192; no bias is None. All on one device: a GPU since Ampere (current stream; CUDA
+    graphs can capture it) or the CPU (slow: it emulates the kernel and is for correctness). Both results have x's
+    shape, bfloat16 and contiguous; the mask is bool, True where x was kept.
 
     norm(r) = (r - mean) / sqrt(variance + eps) over the last dimension, the variance biased; with `rms` it is
     r / sqrt(mean(r^2) + eps). The statistics are computed in float32 from r before it is rounded.

@@ -41,11 +41,11 @@ _CAUSAL_SHIFT = 0.25  # of the frequencies: what is carried around the end is th
 def fft_conv(u: Tensor, k_f: Tensor, *, causal: bool = False) -> Tensor:
     """Return y = Re ifft(fft(u) fft(k)) over the last dimension, each channel with its own filter.
 
-    u: (B, D, N) bfloat16; k_f: the filters' transforms, from `fft_conv_filter`; both on one device: a GPU since Ampere
-    (current stream; CUDA graphs can capture it) or the CPU (slow: it emulates the kernel and is for correctness). Any
-    B and D >= 1. Circular: N is 1024, 2048, 4096 or, on Hopper GPUs and the CPU, 8192, and k_f was made for this N.
-    `causal`: y_i = sum_{j <= i} k_{i-j} u_j, for any N up to 4096; k_f was made with `causal=True` for this N, which
-    its shape does not tell from the circular one. Returns y (B, D, N) bfloat16, contiguous.
+    k_f: the filters' transforms, from `fft_conv_filter`. Both on one device: a GPU since Ampere (current stream; CUDA
+    graphs can capture it) or the CPU (slow: it emulates the kernel and is for correctness). Circular: N is 1024, 2048,
+    4096 or, on Hopper GPUs and the CPU, 8192, and k_f was made for this N. `causal`: y_i = sum_{j <= i} k_{i-j} u_j,
+    for any N up to 4096; k_f was made with `causal=True` for this N, which its shape does not tell from the circular
+    one. Returns y, as u, contiguous.
 
     The arithmetic is that of the tensor cores: operands are rounded to bfloat16 before each of the four small
     transforms, and summed in float32. That costs about 5e-3 of y in the L2 norm, where an fp32 transform rounded once
@@ -55,7 +55,7 @@ def fft_conv(u: Tensor, k_f: Tensor, *, causal: bool = False) -> Tensor:
     channel.
 
     The kernel reads a u whose last dimension is dense, whose other strides are positive multiples of 8 elements and
-    whose base is a multiple of 16 bytes. Others go through a copy, also a transposed (B, N, D),
+    whose base is a multiple of 16 bytes. Others go through a copy, also a transposed (B, N, C),
     as does a causal u whose N is no multiple of 64 (of 128 where N is above 2048); the first of the former is logged by
     the logger `tk_kernels`.
 
@@ -78,8 +78,8 @@ def fft_conv(u: Tensor, k_f: Tensor, *, causal: bool = False) -> Tensor:
 def fft_conv_filter(k: Tensor, *, n: int | None = None, causal: bool = False) -> Tensor:
     """Return the transform of the filters k as `fft_conv` takes it, for sequences of length n.
 
-    k: (D, L) float32, zeros after its end, on any device; L <= n. n is L unless given. Circular: n is 1024, 2048, 4096
-    or 8192. `causal`: any n up to 4096. Returns an opaque bfloat16 tensor: (D, 2, R, 64), real and imaginary part of
+    k has zeros after its end, and lies on any device; L <= n. n is L unless given. Circular: n is 1024, 2048, 4096
+    or 8192. `causal`: any n up to 4096. Returns an opaque bfloat16 tensor: (C, 2, R, 64), real and imaginary part of
     the transform over 64 R points divided by 64 R. Frequency c + R d (causal with n above 512: a quarter more) is at
     (c, d / 2), 32 columns further on where d is odd.
 

@@ -63,4 +63,4 @@ std::int64_t gemm(TensorView a, TensorView b, TensorView out, std::int64_t copie
 }  // namespace
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(gemm, gemm);
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(gemm_stalled, tk::gemm::stalled);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(stalled, tk::gemm::stalled);

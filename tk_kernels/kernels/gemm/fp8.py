@@ -40,12 +40,11 @@ def gemm_fp8(
 ) -> Tensor:
     """Return scale_a scale_b (a b), rounded once to `out_dtype`; e4m3 saturates at 448.
 
-    a: (M, K) float8_e4m3fn, b: (K, N) float8_e4m3fn whose columns are contiguous, as `torch._scaled_mm` takes it: the
-    transpose `w.t()` of a weight w (N, K). Tensor cores read 8-bit elements no other way, so a row-major b is an error.
-    scale_a, scale_b: float32, one element for the whole matrix, or (M, 1) for the rows of a and (1, N) for the columns
-    of b; None is 1. All on one device: a Hopper GPU (current stream; CUDA graphs can capture it) or the CPU (slow: it
-    emulates the kernel and is for correctness). M and N >= 1, K a multiple of 16. out_dtype: bfloat16 or float8_e4m3fn.
-    The result is contiguous.
+    The columns of b are contiguous, as `torch._scaled_mm` takes it: the transpose `w.t()` of a weight w (N, K). Tensor
+    cores read 8-bit elements no other way, so a row-major b is an error. scale_a, scale_b: one element for the whole
+    matrix, or one for each row of a and each column of b; None is 1. All on one device: a Hopper GPU (current stream;
+    CUDA graphs can capture it) or the CPU (slow: it emulates the kernel and is for correctness). out_dtype: bfloat16 or
+    float8_e4m3fn. The result is contiguous.
 
     fast_accum: Hopper's tensor cores keep about 14 bits of a sum of 8-bit products. True adds all of K there, as
     `use_fast_accum=True` of `torch._scaled_mm`; False takes the sums of 1024 of K at a time out of them and adds

@@ -79,18 +79,17 @@ def gemm(
 ) -> Tensor:
     """Return the matrix product a b, summed in float32 and rounded once to bfloat16.
 
-    a: (M, K) bfloat16, b: (K, N) bfloat16, out: (M, N) bfloat16, all on one device: a GPU since Ampere
-    (current stream; CUDA graphs can capture it) or the CPU (slow: it emulates the kernel and is
-    for correctness). Any sizes >= 1. The result is contiguous.
+    All on one device: a GPU since Ampere (current stream; CUDA graphs can capture it) or the CPU (slow: it emulates the
+    kernel and is for correctness). The result is contiguous.
 
     The kernel reads matrices whose columns are dense, whose rows start every multiple of 8
     elements, and whose base is a multiple of 16 bytes. Any other operand (a transpose, an odd
     K or N) goes through a copy that is, which costs a pass over it; the first such copy is
     logged by the logger `tk_kernels`. So does an odd `out`.
 
-    With an epilogue, residual + gate * activation(a b + bias) in one kernel, in float32 and rounded once: bias (N,);
-    activation `gelu` (by the error function, as torch's) or `gelu_tanh`; gate (N,) or, for rows in as many batches of a
-    multiple of 16, (batches, N), residual (M, N); all bfloat16, each left out where it is None. No `out`, no backward.
+    With an epilogue, residual + gate * activation(a b + bias) in one kernel, in float32 and rounded once: activation
+    `gelu` (by the error function, as torch's) or `gelu_tanh`; a gate for all rows or, for rows in as many batches of a
+    multiple of 16, one for each; each is left out where it is None. No `out`, no backward.
 
     Options force what is otherwise chosen by shape: `stages` 1-4 of the load ring; `persistent` 0 or 1; `order` of the
     output tiles (supergroup, row_major, hilbert); `tile` and `cluster` ("128x256", "2x1"); `schedule` of the consumer

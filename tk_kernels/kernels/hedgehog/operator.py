@@ -45,10 +45,10 @@ def hedgehog(
     sqrt(128)), m_i the largest of those scores. Keys of the blocks before have weight alpha phi(q_i).phi(k_j). The
     output is the sum of the weighted values, divided by (the sum of the weights + 1e-6).
 
-    q, k, v: (B, H, N, 128) bfloat16; q_map, k_map: (H, 128, 64) bfloat16, the matrices W of the two phi; alpha, beta:
-    (H,) float32, used as they are. All on one device: a GPU since Ampere (current stream; CUDA graphs can capture it)
-    or the CPU (slow: it emulates the kernel and is for correctness). Any sizes >= 1. Returns out (B, H, N, 128)
-    bfloat16, which lies in memory as q does: heads outside rows (contiguous), or rows outside heads.
+    q_map, k_map: the matrices W of the two phi. alpha, beta are used as they are. All on one device: a GPU since Ampere
+    (current stream; CUDA graphs can capture it) or the CPU (slow: it emulates the kernel and is for correctness).
+    Returns out (B, H, N, 128) bfloat16, which lies in memory as q does: heads outside rows (contiguous), or rows
+    outside heads.
 
     With `return_state` also (k_state, kv_state), float32: (B, H, 128), the sum of phi(k_j), and (B, H, 128, 128), that
     of phi(k_j) v_j^T. Both are over the key blocks up to floor(N / 64) - 2: for N a multiple of 64, all but the last 64

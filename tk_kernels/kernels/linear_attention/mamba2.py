@@ -44,13 +44,11 @@ def mamba2(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Return y with y_t = C_t . state_t (+ D x_t), state_t = exp(A w_t) state_{t-1} + w_t x_t (x) B_t.
 
-    x: (batch, N, H, 64), B, C: (batch, N, G, S) bfloat16, S 64 or 128, H a multiple of G: head h reads B and C of
-    group h // (H / G). dt: (batch, N, H) float32 or bfloat16; w = dt + dt_bias, through softplus where `dt_softplus`,
-    and at least 0. A (H,), dt_bias (H,), D (H,) or (H, 64): float32, bfloat16 or float16. `initial_state`:
-    (batch, H, 64, S) float32, zeros if not given. All on one device: a GPU since Ampere (current stream; CUDA graphs
-    can capture it) or the CPU (slow: it emulates the kernel and is for correctness). Any sizes >= 1. Semantics and
-    layouts are those of mamba_ssm's `mamba_chunk_scan_combined`. Returns y (batch, N, H, 64) bfloat16, which lies in
-    memory as x does, and with `return_final_state` also the state after the last step, (batch, H, 64, S) float32.
+    Head h reads B and C of group h // (H / G). w = dt + dt_bias, through softplus where `dt_softplus`, and at least 0.
+    `initial_state` is zeros if not given. All on one device: a GPU since Ampere (current stream; CUDA graphs can
+    capture it) or the CPU (slow: it emulates the kernel and is for correctness). Semantics and layouts are those of
+    mamba_ssm's `mamba_chunk_scan_combined`. Returns y (batch, N, H, 64) bfloat16, which lies in memory as x does, and
+    with `return_final_state` also the state after the last step, (batch, H, 64, S) float32.
 
     A is meant to be <= 0. On the CPU one that is NaN or positive is an error; on a GPU, where looking at it would
     wait for the device, a NaN makes its head NaN. `chunk_size` may be any positive number: it is the caller's wish

@@ -36,12 +36,11 @@ def linear_attention(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Return o with o_t = scale q_t . state_t, state_t = exp(g_t) state_{t-1} + k_t (x) v_t.
 
-    q, k: (B, G, N, Dk), v: (B, H, N, Dv) bfloat16, Dk and Dv 64 or 128, H a multiple of G: head h reads q and k of
-    group h // (H / G). `log_decay` g: float32, (H,) for a decay of each head, (B, H, N) for one of each step, None
-    for none. `initial_state`: (B, H, Dk, Dv) float32, zeros if not given. All on one device: a GPU since Ampere
-    (current stream; CUDA graphs can capture it) or the CPU (slow: it emulates the kernel and is for correctness). Any
-    sizes >= 1. `scale` is Dk^-0.5 if not given, as in flash-linear-attention. Returns out (B, H, N, Dv) bfloat16, which
-    lies in memory as v does, and with `return_final_state` also the state after the last step, (B, H, Dk, Dv) float32.
+    Head h reads q and k of group h // (H / G). `log_decay` is g, a decay of each head or one of each step, None for
+    none. `initial_state` is zeros if not given. All on one device: a GPU since Ampere (current stream; CUDA graphs can
+    capture it) or the CPU (slow: it emulates the kernel and is for correctness). `scale` is Dk^-0.5 if not given, as in
+    flash-linear-attention. Returns out (B, H, N, Dv) bfloat16, which lies in memory as v does, and with
+    `return_final_state` also the state after the last step, (B, H, Dk, Dv) float32.
 
     Log decays are meant to be <= 0, -inf included: it forgets everything. On the CPU one that is NaN or positive is an
     error. On a GPU, where looking at them would wait for the device, a NaN makes NaN of what follows it in its head. A

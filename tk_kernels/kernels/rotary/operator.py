@@ -67,11 +67,10 @@ def rotary(
 ) -> Tensor:
     """Return x with the rows of every head turned by the angles of their positions.
 
-    x: (B, H, N, D), or with `layout="bnhd"` (B, N, H, D), bfloat16, D 64 or 128. cos, sin: (N or more, R / 2), bfloat16
-    or float32, row n for position n; R, the number of entries that are turned, is a multiple of 16 up to D, and the
-    others are copied. All on one device: a GPU since Ampere (current stream; CUDA graphs can capture it) or the CPU
-    (slow: it emulates the kernel and is for correctness). Any B, H, N >= 1. Returns a tensor of x's shape; dense in
-    memory, its dimensions in the order of x's.
+    x is (B, N, H, D) with `layout="bnhd"`. Row n of cos and sin is for position n; R = 2 half entries are turned, and
+    the others are copied. All on one device: a GPU since Ampere (current stream; CUDA graphs can capture it) or the CPU
+    (slow: it emulates the kernel and is for correctness). Returns a tensor of x's shape; dense in memory, its
+    dimensions in the order of x's.
 
     Half-split, entry i < R / 2 and its partner i + R / 2 become x_i cos_i - x_j sin_i and x_i sin_i + x_j cos_i;
     `interleaved` does the same to the pairs (0, 1), (2, 3), ... `conjugate` turns by the opposite angles, which is the
