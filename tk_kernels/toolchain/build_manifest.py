@@ -20,11 +20,11 @@ def describe_build(
     target: Target,
     gxx: Gxx,
     nvcc: Nvcc | None,
+    isa: str,
     source_hash: str,
     key: str,
     report: PtxasReport,
     images: list[Path],
-    commands: list[str],
 ) -> dict[str, Any]:
     """The manifest of one build.
 
@@ -32,7 +32,7 @@ def describe_build(
     declared statically; a kernel's tiles are allocated at launch and not in it) are maxima over
     the unit's kernels and over what machines there is code for; `machine_codes` has the same figures
     of each machine, `entries` of each kernel. A figure that does not exist is None, with the reason
-    in `reasons`. `binary_hash` covers the machine code alone, without paths and line tables.
+    in `reasons`. Whole command lines are in the build's log. `binary_hash` covers the machine code alone, without paths and line tables.
     """
     figures = _gpu_figures(report, images, target) if nvcc else _cpu_figures()
     return {
@@ -41,8 +41,7 @@ def describe_build(
         "target": target.name,
         "compiler": f"nvcc {nvcc.version}" if nvcc else f"g++ {gxx.version}",
         "host_compiler": f"g++ {gxx.version}",
-        "flags": list(target.flags),
-        "commands": commands,
+        "flags": list(target.flags) if nvcc else [*target.flags, f"-march={isa}"],
         "source_hash": source_hash,
         "key": key,
         "lines_of_code": kernel.lines_of_code(),

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Executor, ThreadPoolExecutor, wait
@@ -23,7 +21,7 @@ from .machine_code import demangle
 from .processes import Processes, at_once
 from .ptxas_log import PtxasReport, read_ptxas_log, unexcused
 from .targets import Target, binding_command, link_command, unit_command
-from .units import INCLUDE_ROOT, PACKAGE_ROOT, Unit
+from .units import INCLUDE_ROOT, Unit
 
 # A compiler that fails with less free than this is taken to have failed for it: what it then says can be a screen of
 # failed assertions, and it deletes what it could not finish before anybody can look at the disk.
@@ -227,48 +225,14 @@ def _compile(job: _Job, scratch: Path, pool: Executor) -> dict[str, Any]:
     commands.append(link)
 
     images = sorted(scratch.glob("objects/*/*.cubin")) if job.target.cuda else device_objects
-    names = _place_names(job, scratch)
     manifest = describe_build(
-        job.kernel, job.target, job.gxx, job.nvcc, job.source, job.key, report, images,
-        [without_places(command, names) for command in commands],
+        job.kernel, job.target, job.gxx, job.nvcc, job.isa, job.source, job.key, report, images
     )  # fmt: skip
     (scratch / store.MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
     said = zip(commands, logs, strict=True)
     (scratch / store.LOG).write_text("\n".join(f"$ {shlex.join(command)}\n{log}" for command, log in said))
     shutil.rmtree(scratch / "objects")
     return manifest
-
-
-def _place_names(job: _Job, scratch: Path) -> dict[Path, str]:
-    """The folders that are another on every machine, and what the manifest calls them."""
-    import tvm_ffi
-
-    return {
-        scratch: "$BUILD",
-        job.options.cache: "$CACHE",
-        job.options.include: "$INCLUDE",
-        job.kernel.path: "$KERNEL",
-        Path(sys.prefix): "$ENV",
-        Path(sys.prefix).resolve(): "$ENV",
-        Path(tvm_ffi.__file__).parent.parent: "$ENV",
-        PACKAGE_ROOT.parent: "$PROJECT",
-        Path(os.path.expanduser("~")): "$HOME",
-    }
-
-
-def without_places(command: list[str], names: dict[Path, str]) -> str:
-    """A command line in which the folders in `names` go by their names; of nested ones, the innermost."""
-    innermost_first = sorted(names, key=lambda folder: len(folder.parts), reverse=True)
-
-    def named(argument: str) -> str:
-        for folder in innermost_first:
-            match = re.fullmatch(rf"(-[A-Za-z]+)?{re.escape(str(folder))}(/.*)?", argument)
-            if match:
-                flag, rest = match[1] or "", match[2] or ""
-                return flag + names[folder] + (shlex.quote(rest) if rest else "")
-        return shlex.quote(argument)
-
-    return " ".join(named(argument) for argument in command)
 
 
 def _run(job: _Job, command: list[str]) -> str:
