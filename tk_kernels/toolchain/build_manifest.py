@@ -32,7 +32,8 @@ def describe_build(
     declared statically; a kernel's tiles are allocated at launch and not in it) are maxima over
     the unit's kernels and over what machines there is code for; `machine_codes` has the same figures
     of each machine, `entries` of each kernel. A figure that does not exist is None, with the reason
-    in `reasons`. Whole command lines are in the build's log. `binary_hash` covers the machine code alone, without paths and line tables.
+    in `reasons`. `binary_hash` covers the machine code alone, without paths and line tables. Whole
+    command lines are in the build's log.
     """
     figures = _gpu_figures(report, images, target) if nvcc else _cpu_figures()
     return {

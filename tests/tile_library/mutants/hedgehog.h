@@ -17,6 +17,6 @@ static void run() {
         return tk::hedgehog::tensor{values.data(), H * N * D, N * D, D};
     };
     tk::hedgehog::forward({1, H, N}, heads(q), heads(k), heads(v), heads(out),
-                          {q_map.data(), k_map.data(), alphas.data(), betas.data()},
-                          {k_state.data(), kv_state.data()}, segments, between.data(), nullptr);
+                          {q_map.data(), k_map.data(), alphas.data(), betas.data()}, {k_state.data(), kv_state.data()},
+                          segments, between.data(), nullptr);
 }

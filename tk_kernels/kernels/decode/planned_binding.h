@@ -58,7 +58,9 @@ std::int64_t paged(binding::TensorView q, binding::TensorView k, binding::Tensor
     using namespace binding;
     const bool latent = k.ndim() == 3;
     if (!is_addressable(k) || !is_addressable(v))
-        TVM_FFI_THROW(ValueError) << (latent ? "kv_cache" : is_addressable(k) ? "v_cache" : "k_cache")
+        TVM_FFI_THROW(ValueError) << (latent              ? "kv_cache"
+                                      : is_addressable(k) ? "v_cache"
+                                                          : "k_cache")
                                   << ": needs a 16-byte aligned base, unit stride along the last dimension and other "
                                   << "strides that are multiples of 16 bytes";
     if (!is_dense(q)) return 1;
