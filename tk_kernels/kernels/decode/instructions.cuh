@@ -79,7 +79,7 @@ template <int Keys, int PageKeys> struct places {
 };
 
 // What a piece leaves of a row beside its result: the largest of its scores in base 2, and the sum of its weights
-// relative to that. Their one logarithm would not do: next to a large score it has no room for how many keys there were.
+// relative to that. Their one logarithm would not do: beside a large score it has no room for how many keys there were.
 struct weighed {
     float top = -INFINITY, sum = 0.f;
 };

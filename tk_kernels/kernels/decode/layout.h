@@ -2,9 +2,9 @@
 //
 // Words. A query row of one (sequence, kv head) is token * group + head in group; token 0 is the oldest new one. A tile
 // is `rows_per_tile` such rows: (sequence, kv head, row tile). Its keys are attended in one or several pieces. A tile
-// of one piece is written out by its attend. Else each piece stores a partial (of each row an output, the largest score in
-// base 2 and the sum of the weights relative to it) in a slot of its own and signals the tile's counter by 1; whoever reduces merges the slots in their order,
-// so that the result does not depend on who was first.
+// of one piece is written out by its attend. Else each piece stores a partial (of each row an output, the largest
+// score in base 2 and the sum of the weights relative to it) in a slot of its own and signals the tile's counter by 1;
+// whoever reduces merges the slots in their order, so that the result does not depend on who was first.
 #pragma once
 
 #include "kittens/program/layout.h"

@@ -14,9 +14,9 @@ bool is_dense_by_row(const TensorView& tensor) {
     return is;
 }
 
-// q and out (batch, heads, rows, dim), k and v (batch, key heads, keys, dim), which are a page a sequence. `table` names
-// these in order. out is dense, or with `causal` by row. Without `causal` the plan takes the rows of a head for heads,
-// so that each sees every key. Returns 0 when it is launched, else bits 1, 2, 4 where q, k, v need a dense copy.
+// q and out (batch, heads, rows, dim), k and v (batch, key heads, keys, dim), which are a page a sequence. `table`
+// names these in order. out is dense, or with `causal` by row. Without `causal` the plan takes the rows of a head for
+// heads, so that each sees every key. Returns 0 when it is launched, else bits 1, 2, 4 where q, k, v need a dense copy.
 std::int64_t attention_decode(TensorView q, TensorView k, TensorView v, TensorView table, TensorView plan,
                               TensorView words, TensorView out, TensorView lse, std::int64_t blocks,
                               std::int64_t capacity, std::int64_t counters, std::int64_t slots,
