@@ -75,6 +75,12 @@ def test_it_compiles_as_a_whole(decode: Decode) -> None:
     assert torch.equal(call(*inputs.values()), decode(*inputs.values(), plan=plan))
 
 
+def test_vmap_over_queries(decode: Decode) -> None:
+    q, *others = decode.operands().values()
+    out = torch.func.vmap(lambda one: decode(one, *others))(torch.stack([q, 2 * q]))
+    assert torch.equal(out[1], decode(2 * q, *others))
+
+
 def int32(values: Any) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.int32)
 
