@@ -10,17 +10,17 @@ import pytest
 from tests.scale import code_lines, scale, tracked
 
 BUDGET = {
-    "product": 48_254,
-    "tk_kernels": 19_081,
-    "harness": 9_654,
+    "product": 46_997,
+    "tk_kernels": 18_499,
+    "harness": 9_694,
     "baselines": 2_899,
-    "paper_figures": 13_373,
-    "configs": 1_303,
+    "paper_figures": 12_654,
+    "configs": 1_307,
     "tools": 1_818,
     "examples": 126,
-    "tests": 36_718,
-    "product files": 697,
-    "words of prose": 18_823,
+    "tests": 36_972,
+    "product files": 698,
+    "words of prose": 18_887,
 }
 SLACK = 0.01
 """A room may be so much lighter than its budget before the budget has to follow."""

@@ -65,8 +65,8 @@ class Written(Visit):
     def before(self) -> None:
         from harness.devices.outputs import fill_nan
 
-        for buffer in self.buffers.values():
-            fill_nan(buffer.data)
+        for name in self.source:  # what is not written again stays
+            fill_nan(self.buffers[name].data)
 
     def ahead(self) -> None:
         write(self.buffers, self.source)

@@ -75,7 +75,9 @@ def test_other_stream(contest):
 @pytest.mark.parametrize("cheat", ["EarlyStream", "LateStream"])
 def test_other_stream_half_joined(contest, cheat, size):
     """Guards: inputs change in the order of the stream; outputs are copied in the order of the stream."""
-    assert_caught(contest(cheat, sizes={"M": size, "N": size, "K": size}), CHANGED)
+    assert_caught(
+        contest(cheat, sizes={"M": size, "N": size, "K": size}), CHANGED, "a stream that the clock does not see"
+    )
 
 
 @pytest.mark.parametrize("inside", [True, False], ids=["audited-in-the-rounds", "behind-them-alone"])

@@ -256,12 +256,13 @@ def test_an_observed_sample_is_once_and_held_for_as_long_as_told(stream):
 
 def test_an_audits_outputs_are_copied_and_gone():
     """Guards: inputs are NaN until the clock starts, outputs copied behind it, and what others find of them is NaN."""
-    buffer, output = torch.ones(3), torch.full((3,), 2.0)
-    visit = Written({"a": buffer}, {"a": torch.full((3,), 5.0)})
+    buffer, kept, output = torch.ones(3), torch.ones(3), torch.full((3,), 2.0)
+    visit = Written({"a": buffer, "b": kept}, {"a": torch.full((3,), 5.0)})
     visit.before()
     assert bool(buffer.isnan().all())
     visit.ahead()
     assert buffer.tolist() == [5.0] * 3
+    assert kept.tolist() == [1.0] * 3, "what is not written again stays: a backward pass reads it"
     visit.behind(output)
     assert visit.held[0].tolist() == [2.0] * 3
     assert bool(output.isnan().all())

@@ -202,6 +202,17 @@ def test_a_docstring_has_the_shapes_and_the_numbers_of_constants() -> None:
     assert words.endswith("; D in (64, 128); Hq % Hkv == 0.")
 
 
+def test_a_size_may_have_a_name_in_capitals() -> None:
+    @checked("ROWS % 8 == 0", x="ROWS n fp32")
+    def scaled(x: Tensor) -> Tensor:
+        """Scaled."""
+        return x
+
+    assert "ROWS % 8 == 0" in str(scaled.__doc__)
+    with pytest.raises(ValueError, match="^x: .*ROWS = 4"):
+        scaled(torch.zeros(4, 2))
+
+
 def test_a_size_is_in_a_shape_once() -> None:
     """Guard: the quick check took the last one."""
     with pytest.raises(ValueError, match="^y: n n names a size twice"):

@@ -83,3 +83,12 @@ def test_a_call_that_records_nothing_is_refused() -> None:
     plan = decode.plan(decode.problem("20+40", 1, 4, 16), "cpu")
     with pytest.raises(ValueError, match="^call: launched no paged decode kernel"):
         record(plan, lambda: None)
+
+
+def test_a_call_that_follows_a_larger_plan_is_refused() -> None:
+    """Guard: it would write behind the log."""
+    decode = OPERATORS["gqa"]
+    small, large = decode.problem("20+40", 1, 4, 16), decode.problem("+".join(["20"] * 60), 1, 4, 16)
+    inputs, plan = decode.poisoned(large, "cpu"), decode.plan(large, "cpu")
+    with pytest.raises(ValueError, match="^plan: is larger than the one that is recorded"):
+        record(decode.plan(small, "cpu"), lambda: decode(*inputs.values(), plan=plan))

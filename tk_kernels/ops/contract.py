@@ -227,7 +227,10 @@ class Contract:
             dense = {None: "", -1: ", last dimension dense", -2: ", columns contiguous"}[one.stride]
             groups.setdefault(f"{shapes} {dtypes}{dense}{', or None' if one.optional else ''}", []).append(one.name)
         listed = [f"{', '.join(names)} {text}" for text, names in groups.items()]
-        conditions = (re.sub(r"\b[A-Z_]{3,}\b", lambda name: str(self.scope[name[0]]), text) for text, _ in self.where)
+        conditions = (
+            re.sub(r"\b[A-Z_]{3,}\b", lambda name: str(self.scope.get(name[0], name[0])), text)
+            for text, _ in self.where
+        )
         return "; ".join([*listed, *conditions])
 
 

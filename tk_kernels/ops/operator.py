@@ -102,6 +102,7 @@ def _public(
     choosing = {one for form in forms for one in form.where}
     fields = () if parts is None else tuple(get_type_hints(parts.kind))
     usual = _form_of(choices, {})
+    unchecked = body if parts is None else getattr(body, "__wrapped__", body)  # the parts have been made after a check
     needed = tuple(one for one, default in defaults.items() if default is inspect.Parameter.empty and one != "options")
     rest = frozenset(names) - frozenset(needed)
     signature = inspect.signature(body)
@@ -176,7 +177,7 @@ def _public(
             named.update(kwargs)
             kwargs[parts.argument] = parts.convert(**named)
         if not records and is_plain_eager(*operands.values()):
-            return body(*args, **kwargs)
+            return unchecked(*args, **kwargs)
         return dispatched(form, operands, args, kwargs)
 
     return public

@@ -1,5 +1,5 @@
-// What the bindings share: checks of a kernel's arguments and its launch. Every refusal is a Python ValueError that
-// names the argument, what it got and what it needs. Plain C++, for both targets.
+// What the bindings share: where tensors lie, and the launch. Operators have checked their operands (ops/contract.py).
+// Plain C++, for both targets.
 #pragma once
 
 #include <tvm/ffi/container/tensor.h>

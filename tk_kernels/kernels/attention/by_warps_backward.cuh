@@ -1,5 +1,5 @@
 // Attention, backward, for GPUs without a copy engine: four warps that copy and multiply themselves, as the forward
-// kernel of attention_warps does. With P = exp(scale Q K^T - lse), as ../attention/backward.cuh explains:
+// kernel of attention_warps does. With P = exp(scale Q K^T - lse), as backward.cuh explains:
 //   dV = P^T dO     dS = P o (dO V^T - delta)     dK = scale dS^T Q     dQ = scale dS K
 //
 // keys_by_warps     a block has 128 keys of one head of keys (64 at dim 128), 32 a warp (or a pair of warps), and walks

@@ -93,8 +93,10 @@ def launch_planned(
     lse = q.new_empty((batch, heads, new_tokens), dtype=torch.float32) if return_lse else None
     if has_elements(q):
         folder = kernel if _log.get() is None else "decode_trace"
-        if folder != kernel:
-            compiled(folder, q.device, "record_into")(_log.get())
+        if (log := _log.get()) is not None:
+            if log.shape[0] < sizes[0] or log.shape[2] < sizes[1]:
+                raise ValueError("plan: is larger than the one that is recorded; record the call with its own plan")
+            compiled(folder, q.device, "record_into")(log)
         factor = float(width**-0.5 if scale is None else scale)
         launch(folder, kernel, {"q": q}, (caches[0], caches[-1], block_table, buffer, words, out, lse, *sizes, factor))
     return out if lse is None else (out, lse)

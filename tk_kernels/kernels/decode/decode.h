@@ -25,7 +25,7 @@ struct problem {
 };
 
 // A plan (layout.h) in the device's memory, and the scratch that it is for: `words` of counters, which are zero, and
-// for each slot `rows_per_tile` rows of results with their logarithms.
+// for each slot `rows_per_tile` rows of results, and of their weights the largest score and the sum.
 struct planned {
     const int* buffer;
     int blocks, capacity, counters, slots, rows_per_tile;

@@ -18,6 +18,8 @@ template <typename T> std::span<T> host(const TensorView& tensor) {
 // Writes a plan into `buffer`, whose header says its sizes; returns the predicted time in us.
 double make(std::int64_t schedule, TensorView costs, TensorView lengths, TensorView buffer) {
     double time = 0;
+    if (costs.numel() * sizeof(double) != sizeof(plans::costs))
+        TVM_FFI_THROW(ValueError) << "costs: got " << costs.numel() << " numbers, needs those of decode_plan.h";
     launching([&] {
         time = plans::make(static_cast<plans::schedule>(schedule), *static_cast<const plans::costs*>(costs.data_ptr()),
                            host<const std::int32_t>(lengths), host<std::int32_t>(buffer));

@@ -4,7 +4,7 @@
 // Spector et al., 2025).
 //
 // A tile is 64 rows (new token, head). `attend` walks over a piece of its keys by online softmax and writes the result;
-// or, where the keys are divided, leaves it with the logarithm of its sum in a slot and signals. `reduce` awaits all
+// or, where the keys are divided, leaves it with its weights in a slot and signals. `reduce` awaits all
 // slots of a tile and merges them, in their order: the result does not depend on who was first. Or the plan leaves that
 // to the block that is the last to signal.
 //

@@ -4,7 +4,7 @@
 //
 // A tile is up to 64 or 128 rows, the new tokens of the query heads that share a key head. `attend` walks over a piece
 // of its keys, 64 at a time, by online softmax, and writes the result; or, where the keys are divided, leaves it with
-// the logarithm of its sum in a slot and signals. `reduce` awaits all slots of a tile and merges them, in their order:
+// its weights in a slot and signals. `reduce` awaits all slots of a tile and merges them, in their order:
 // the result does not depend on who was first. Or the plan leaves that to the block that is the last to signal.
 //
 // One warp loads: it runs ahead of those that multiply, over the ends of instructions, so that the memory is always at

@@ -9,7 +9,7 @@
 
 namespace tk::decode_plan {
 
-// Numbers of a plan: all that can be wrong where a registered operator is called past its public function.
+// Checks the plan's int32 tensors: a direct call of the registered operator may pass any.
 inline int* integers(const char* name, const binding::TensorView& tensor, std::int64_t least,
                      const binding::TensorView& q) {
     using namespace binding;

@@ -1,4 +1,4 @@
-// The kernels of the bf16 GEMM with an epilogue, and its launch (../gemm/choice.cuh).
+// The kernels of the bf16 GEMM with an epilogue, and its launch (choice.cuh).
 #include "choice.cuh"
 #include "gemm_epilogue.cuh"
 

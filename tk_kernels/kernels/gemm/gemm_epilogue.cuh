@@ -1,7 +1,7 @@
 // bf16 GEMM with an epilogue: C = residual + gate * activation(A B + bias), each of them left out where it is not
 // given.
 //
-// The kernel is that of the plain GEMM (../gemm/gemm.cuh) with another operation: the epilogue's arithmetic is in fp32
+// The kernel is that of the plain GEMM (gemm.cuh) with another operation: the epilogue's arithmetic is in fp32
 // on the sums, 16 rows and 64 columns at a time, so that nothing is rounded but the result. In ping-pong kernels it
 // runs under the other consumer's multiplies.
 //

@@ -1,4 +1,4 @@
-// The FP8 GEMM's kernels, and its launch (../gemm/choice.cuh).
+// The FP8 GEMM's kernels, and its launch (choice.cuh).
 #include "choice.cuh"
 #include "gemm_fp8.cuh"
 

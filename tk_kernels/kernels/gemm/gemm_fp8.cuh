@@ -1,6 +1,6 @@
 // FP8 GEMM, C = scale_a scale_b A B^T: A (M, K), B (N, K) e4m3, C (M, N) bf16 or e4m3, row-major, sums in fp32.
 //
-// The kernel is that of the bf16 GEMM (../gemm/gemm.cuh) with another operation: a step is 128 bytes of K, which are
+// The kernel is that of the bf16 GEMM (gemm.cuh) with another operation: a step is 128 bytes of K, which are
 // 128 elements; B comes with K contiguous, as the tensor cores read 8-bit elements; the sums are scaled before they are
 // rounded.
 //

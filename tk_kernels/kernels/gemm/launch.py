@@ -1,4 +1,4 @@
-"""What every kernel of a matrix product is asked: its operands checked, aligned copies made, its options filled in."""
+"""What every kernel of a matrix product is asked: aligned copies made, its options filled in."""
 
 from __future__ import annotations
 
