@@ -56,8 +56,9 @@ LATE_FACTOR, LATE_SLACK_US = 3.0, 200.0
 IDLE_FACTOR, IDLE_SLACK_US = 1.5, 200.0
 """The device may stay busy for this long after a call has returned: its median, plus the host's delay to notice."""
 
-BUSY_SHARE, BUSY_SLACK_US = 0.75, 100.0
-"""And when the clock has stopped no longer than this in so many of the calls of the rounds."""
+BUSY_SHARE, BUSY_OF_CALL, BUSY_SLACK_US = 0.75, 0.01, 100.0
+"""And when the clock has stopped no longer than this share of a call and this much, in so many of the calls of the
+rounds: beside a long call it may be another contestant's work on another stream, by 125 us after 21.8 ms."""
 
 
 @dataclass
@@ -160,7 +161,7 @@ class Audit:
     def _complain_of_escape(self, one: Contestant, call: Call, latency_us: float) -> None:
         """Whether the device stays busy after the call for longer than the events say that the call takes."""
         busy_us = float(np.quantile(one.series.busy_us, BUSY_SHARE))
-        if busy_us <= BUSY_SLACK_US:
+        if busy_us <= BUSY_OF_CALL * latency_us + BUSY_SLACK_US:
             limit_us = IDLE_FACTOR * latency_us + IDLE_SLACK_US
             busy_us = self.stopwatch.idle_after_us(call, limit_us)
             if busy_us <= limit_us:
