@@ -15,16 +15,19 @@ import itertools
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 import torch
 
 from harness.devices import outputs
 from harness.devices.rounds import Call, Sample, Stopwatch
-from harness.devices.visits import Written, write
+from harness.devices.visits import Inputs, Written, write
 from harness.measure.contestant import ComplaintError, Contestant
 from harness.measure.judging import Judge
 from harness.measure.verification import Check, complain_of_form
+
+One = TypeVar("One")
 
 ORDER = ("fresh", "checked", "fresh", "fresh", "checked", "again")
 """Inputs of the observed calls: some that no call has seen, and those of the verification.  The checked ones come at an
@@ -106,7 +109,7 @@ class Audit:
         hold_us = min(HOLD_FACTOR * latency_us, LONGEST_HOLD_US)
         call: Call | None = None
         for kind in ORDER:
-            inputs = verified if kind != "fresh" else self.judge.data.followed_inputs(next(self._numbers), "audit")
+            inputs = functools.partial(_itself, verified) if kind != "fresh" else self._unseen
             make = functools.partial(_itself, call) if kind == "again" and call else make_call
             sample, held, call, hold_us = self._observed(one, inputs, make, hold_us)
             if kind == "fresh":
@@ -120,17 +123,22 @@ class Audit:
             raise ComplaintError("draws the same random numbers in each call: two calls gave the same outputs")
         return check, fresh
 
+    def _unseen(self) -> Inputs:
+        """Inputs that no call has seen: drawn for each attempt, since an attempt that is repeated has seen its own."""
+        return self.judge.data.followed_inputs(next(self._numbers), "audit")
+
     def _observed(
-        self, one: Contestant, inputs: Mapping[str, torch.Tensor], make_call: Callable[[], Call], hold_us: float
+        self, one: Contestant, make_inputs: Callable[[], Inputs], make_call: Callable[[], Call], hold_us: float
     ) -> tuple[Sample, tuple[object, ...], Call, float]:
-        """(sample, copies of the outputs, the call, how long the stream was held), repeated with the stream held for
-        longer, until it was ahead of the host.
+        """(sample, copies of the outputs, the call, how long the stream was held), repeated with inputs made anew and
+        the stream held for longer, until it was ahead of the host.
 
         A call that is prepared here finds the inputs; then they are NaN until the clock starts.
         """
         data, device = self.judge.data, self.judge.device
         attempts = 0
         while True:
+            inputs = make_inputs()
             write(self.buffers, inputs)
             call = make_call()
             visit = Written(self.buffers, inputs)
@@ -142,7 +150,7 @@ class Audit:
             attempts += 1
             if sample.in_time or attempts == ATTEMPTS:
                 break
-            del sample, call, visit  # their memory is needed by the repetition
+            del sample, call, visit, inputs  # their memory is needed by the repetition
             hold_us = max(2 * hold_us, FIRST_HOLD_US)
         one.line.ledger.move("audit", "calls", sample.own_us / 1e6)
         complaint = complain_of_form(data.workload, data.problem, outputs.parts(sample.output), self.buffers)
@@ -172,8 +180,8 @@ class Audit:
         )
 
 
-def _itself(call: Call) -> Call:
-    return call
+def _itself(one: One) -> One:
+    return one
 
 
 def complain_of_reuse(fresh: Sequence[Sample], latency_us: float) -> None:

@@ -48,6 +48,14 @@ def test_cached_by_content(contest):
     assert_caught(contest("CachedByContent"), "the timed calls gave back earlier results")
 
 
+@pytest.mark.parametrize("device", ["cpu"])  # a GPU's host is late anyway: the cheat waits for what it looks up
+def test_cached_by_content_where_the_host_is_late(contest, monkeypatch):
+    """Guard: an attempt that is repeated gets inputs of its own, since the first has been seen."""
+    once = FakeStopwatch._once
+    monkeypatch.setattr(FakeStopwatch, "_once", lambda *given: replace(once(*given), in_time=False))
+    assert_caught(contest("CachedByContent"), "the timed calls gave back earlier results")
+
+
 @pytest.mark.parametrize("cheat", ["KeepsItsOutput", "KeepsWhatItReturned"])
 def test_kept_output(contest, cheat):
     """Guard: the audit, which fills returned outputs with NaN before the call is asked again."""
