@@ -10,17 +10,17 @@ import pytest
 from tests.scale import code_lines, scale, tracked
 
 BUDGET = {
-    "product": 46_997,
+    "product": 47_003,
     "tk_kernels": 18_499,
-    "harness": 9_694,
+    "harness": 9_700,
     "baselines": 2_899,
     "paper_figures": 12_654,
     "configs": 1_307,
     "tools": 1_818,
     "examples": 126,
-    "tests": 36_972,
+    "tests": 36_977,
     "product files": 698,
-    "words of prose": 18_887,
+    "words of prose": 19_015,
 }
 SLACK = 0.01
 """A room may be so much lighter than its budget before the budget has to follow."""
