@@ -179,11 +179,11 @@ class Across(Compare):
             if cell is None or cell.run is None or not cell.timed:
                 return why_missing(cell, of)
             runs.append(cell.run.run_id)
-            shares.append(roof_share(cell))
+            shares.append(cell)
         if runs[0] != runs[1]:
             reason = f"measured in two runs, {' and '.join(map(short_run, runs))}"
             return Missing(Verdict.NOT_COMPARABLE, f"{reason}: absolute rates compare within one")
-        top, bottom = shares
+        top, bottom = map(roof_share, shares)
         if top is None or bottom is None:
             return Missing(Verdict.NOT_COMPARABLE, "no datasheet of the GPU that was measured")
         return _quotient(top, bottom)

@@ -300,9 +300,7 @@ def test_batches_are_a_line_a_form(tmp_path: Path, synthetic: ModuleType) -> Non
     assert {row[2].case for row in report.table.rows} == {line.cell.key for line in report.lines}
     assert len(report.table.groups) == 12
     assert report.draw is not None
-    figure = report.draw()
-    assert [axis.get_title() for axis in figure.get_axes()] == ["Attention"]
-    assert len(figure.get_axes()[0].get_lines()) == 2
+    assert ">Attention</text>" in report.draw()
     verdicts = {one.claim.id: one.verdict for one in report.results}
     assert verdicts["batch-attention-keeps-its-ratio"] is Verdict.HOLDS
     assert verdicts["batch-linear-attentions-beat-their-baselines"] is Verdict.NOT_TESTED

@@ -39,7 +39,7 @@ def test_a_grid_is_a_product_with_the_last_key_fastest_and_a_problem_is_there_on
         ("name: e", "names no problems or no implementations"),
         (
             "problems: [M=5]\nimplementations: [tk]\nworkload: {name: gemm}",
-            "e.yaml: problems: 'M=5' is not",
+            "e.yaml: problems.0 is 'M=5', needs to be",
         ),
         (
             "problems: [{M: 1}]\nimplementations: [flash-attn]\nworkload: {name: gemm}",

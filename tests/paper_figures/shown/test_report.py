@@ -83,16 +83,6 @@ def test_no_page_needs_a_network(pages: dict[str, Page], written: Path) -> None:
         assert "url(http" not in text
 
 
-def test_internal_references_of_drawings_resolve(pages: dict[str, Page], written: Path) -> None:
-    found = 0
-    for path, one in pages.items():
-        text = (written / path).read_text()
-        wanted = set(re.findall(r'<use href="#([^"]+)"', text)) | set(re.findall(r"url\(#([^)]+)\)", text))
-        assert wanted <= set(one.ids), path
-        found += len(wanted)
-    assert found
-
-
 def test_the_pages_are_for_everyone(written: Path) -> None:
     style = (written / "assets" / "style.css").read_text()
     assert "prefers-color-scheme: dark" in style
