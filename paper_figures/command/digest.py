@@ -24,12 +24,12 @@ def versions() -> str:
 def digest_text(out: Path, files: Sequence[Path], campaign: str) -> str:
     """The content of `report.sha256`: comments with the campaign and the versions, then lines as `sha256sum` writes."""
     lines = [f"# campaign: {campaign}", f"# made with: {versions()}"]
-    for path in sorted(_with_fixed_bytes(files), key=lambda path: path.relative_to(out).as_posix()):
+    for path in sorted(with_fixed_bytes(files), key=lambda path: path.relative_to(out).as_posix()):
         lines.append(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(out).as_posix()}")
     return "\n".join(lines) + "\n"
 
 
-def _with_fixed_bytes(files: Sequence[Path]) -> list[Path]:
+def with_fixed_bytes(files: Sequence[Path]) -> list[Path]:
     """All but PDF files, whose objects vl-convert orders anew each time; the SVG that each is made of is there."""
     return [path for path in files if path.suffix != ".pdf"]
 
@@ -46,7 +46,7 @@ def differences(out: Path, files: Sequence[Path], digests: Path) -> list[str]:
         if line and not line.startswith("#"):
             digest, _, name = line.partition("  ")
             kept[name] = digest
-    made = {path.relative_to(out).as_posix(): path for path in _with_fixed_bytes(files)}
+    made = {path.relative_to(out).as_posix(): path for path in with_fixed_bytes(files)}
     found = [f"{name}: no digest is kept of it" for name in sorted(set(made) - set(kept))]
     found += [f"{name}: was not made" for name in sorted(set(kept) - set(made))]
     for name in sorted(set(made) & set(kept)):

@@ -89,7 +89,7 @@ def _report(arguments: argparse.Namespace) -> int:
     report, files = _made(folders, exhibits, out, arguments.site)
     if arguments.keep:
         digest.DIGESTS.write_text(digest.digest_text(out, files, _shown(folders[0])))
-        print(f"digests of {len(files)} files kept in {_shown(digest.DIGESTS)}")
+        print(f"digests of {len(digest.with_fixed_bytes(files))} files kept in {_shown(digest.DIGESTS)}")
         print(f"written: {', '.join(_shown(path) for path in update_readme(report, out, ROOT))}")
     return 0
 
@@ -113,7 +113,7 @@ def _check(arguments: argparse.Namespace) -> int:
     report, files = _made([_kept_campaign(digests=True)], choose_exhibits(None), out)
     found, pages = digest.differences(out, files, digest.DIGESTS), outdated(report, ROOT) if CHECKOUT else []
     if not found and not pages:
-        print(f"all {len(files)} files are byte for byte the recorded ones")
+        print(f"all {len(digest.with_fixed_bytes(files))} files are byte for byte the recorded ones, PDF apart")
         return 0
     for line in (*found, *pages):
         print(line, file=sys.stderr)
