@@ -18,7 +18,7 @@ BUDGET = {
     "configs": 1_307,
     "tools": 1_818,
     "examples": 126,
-    "tests": 36_967,
+    "tests": 36_969,
     "product files": 698,
     "words of prose": 19_015,
 }
