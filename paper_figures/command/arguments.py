@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="keep its digests in report.sha256, and rewrite the results in README.md and docs/results.md",
     )
-    check = commands.add_parser("check", help="compare the kept campaign's report byte for byte with report.sha256")
+    check = commands.add_parser("check", help="compare the kept campaign's report with report.sha256, PDF apart")
     missing = commands.add_parser("missing", help="list what a campaign lacks, with commands and minutes")
     missing.add_argument("campaigns", nargs="?", metavar="CAMPAIGN", help=_CAMPAIGN)
     for one in (measure, report, missing):

@@ -174,16 +174,16 @@ class Across(Compare):
 
     def measure(self, asked: Asked) -> Measured | Missing:
         of, other = asked.point.of, named(asked.point.beside, asked.selections)
-        shares, runs = [], []
+        cells, runs = [], []
         for cell in (asked.cell, other.cell(of) if other is not None else None):
             if cell is None or cell.run is None or not cell.timed:
                 return why_missing(cell, of)
             runs.append(cell.run.run_id)
-            shares.append(cell)
+            cells.append(cell)
         if runs[0] != runs[1]:
             reason = f"measured in two runs, {' and '.join(map(short_run, runs))}"
             return Missing(Verdict.NOT_COMPARABLE, f"{reason}: absolute rates compare within one")
-        top, bottom = map(roof_share, shares)
+        top, bottom = map(roof_share, cells)
         if top is None or bottom is None:
             return Missing(Verdict.NOT_COMPARABLE, "no datasheet of the GPU that was measured")
         return _quotient(top, bottom)
