@@ -103,7 +103,7 @@ def test_null_in_a_configuration_is_the_default():
     values = {"B": 1, "H": 4, "Hkv": None, "N": 9, "Nkv": None, "D": 64, "causal": None}
     p = workloads.parse_problem("attention", values, dtype="bf16", direction="bwd")
     assert p.text == "B=1;H=4;N=9;D=64"
-    with pytest.raises(HarnessError, match="H is None"):
+    with pytest.raises(HarnessError, match="H is missing"):
         workloads.parse_problem("attention", {**values, "H": None}, dtype="bf16", direction="fwd")
 
 

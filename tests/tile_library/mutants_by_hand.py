@@ -179,7 +179,7 @@ WRITTEN: dict[str, tuple[Change | tuple[Change, ...], ...]] = {
         *_LAST_REDUCES,
         (_PAGED, "oldest + g.group.divide(row0 + row)", "length"),
         (_INSTRUCTIONS, f"«{_SHARE_END}», row", f"{_SHARE_END} - (warp == Warps - 1)"),
-        (_INSTRUCTIONS, "math::exp2((logs[i] - base) * log2_e)", "1.f"),
+        (_INSTRUCTIONS, "math::exp2(of[i].top - base)", "1.f"),
         # two warpgroups
         (_PAGED, "Groups == 1 || warpgroup_index() == 0", "true"),
         (_PAGED, "Groups == 1 || «warpgroup_index() == 0»", "warpgroup_index() == 2"),
