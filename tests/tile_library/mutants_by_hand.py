@@ -305,7 +305,7 @@ RIGHT: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("wait", _BACKWARD, "s.in_turn();", "turns are for speed"),
         ("arrivals", "lcf_stream.cuh", "init(s.turn, K::consumers, warpgroup_warps);", "the pass has no turns"),
         ("wait", "lcf_queue.cuh", "s.tasks.ask(told)", "a task's tiles are taken behind the number before the last"),
-        ("arrivals", "lcf_queue.cuh", "s.tasks.init(1, computing_warps + 1);", "the same: nobody needs to ask"),
+        ("arrivals", "lcf_queue.cuh", "s.tasks.init(1, roles::computing_warps + 1);", "the same: nobody needs to ask"),
     ),
     "attention_warps_backward": (
         _ONE_STORE,

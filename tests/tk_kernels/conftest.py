@@ -22,14 +22,14 @@ FIXTURES = Path(__file__).parent / "fixtures"
 def scale(tmp_path: Path) -> toolchain.Unit:
     """A private copy of the kernel folder `scale`."""
     shutil.copytree(FIXTURES / "scale", tmp_path / "kernels" / "scale")
-    return toolchain.open_unit(tmp_path / "kernels" / "scale")
+    return toolchain.open_units(tmp_path / "kernels" / "scale")[0]
 
 
 @pytest.fixture(scope="session")
 def builds_of_scale(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache that holds `scale` for the cpu target, for this machine and for others: made once for all tests."""
     cache = tmp_path_factory.mktemp("builds_of_scale")
-    kernel = toolchain.open_unit(FIXTURES / "scale")
+    kernel = toolchain.open_units(FIXTURES / "scale")[0]
     for portable in (False, True):
         toolchain.build(kernel, toolchain.CPU, BuildOptions(cache=cache, portable=portable))
     return cache

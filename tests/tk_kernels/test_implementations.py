@@ -205,7 +205,7 @@ def test_a_pass_with_a_kernel_of_its_own_has_that_kernels_manifest(
 
 def test_missing_compilers_are_a_reason_not_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> None:
-        raise toolchain.CompilerMissingError("no compiler; install it: apt-get install g++")
+        raise toolchain.errors.CompilerMissingError("no compiler; install it: apt-get install g++")
 
     monkeypatch.delenv("TK_KERNELS_PREBUILT", raising=False)
     monkeypatch.setattr("tk_kernels.toolchain.loading.find_gxx", missing)

@@ -147,7 +147,7 @@ def test_what_is_not_built_is_refused_at_the_call_without_a_compiler(
     gpu.setattr(toolchain, "load", LOAD)
     gpu.setattr(torch.cuda, "get_device_capability", lambda _=None: capability)
     gpu.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("a refused kernel started a program"))
-    with pytest.raises(toolchain.RefusedError) as refusal:
+    with pytest.raises(toolchain.errors.RefusedError) as refusal:
         library.compiled(kernel, torch.device("cuda", 0))
     reason = toolchain.find_unit(kernel).refusals["sm_80"]
     assert str(refusal.value) == f"{kernel} is not built for sm_80: {reason}"

@@ -77,7 +77,8 @@ def test_what_the_kernel_does_not_do_is_refused(options: dict[str, Any], words: 
 
 
 @pytest.mark.parametrize(
-    ("own", "words"), [({"dtype": torch.float16}, "is in float16.*dtype=torch.bfloat16"), ({"d": 80}, "heads of 80")]
+    ("own", "words"),
+    [({"dtype": torch.float16}, "got dtype float16.*dtype=torch.bfloat16"), ({"d": 80}, "here D = 80")],
 )
 def test_other_tensors_are_refused(own: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):

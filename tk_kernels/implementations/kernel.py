@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -83,8 +82,6 @@ class Kernel:
 
     def available(self) -> str | None:
         """None when the kernel can be loaded or built for some device, else the reason with the command to run."""
-        if importlib.util.find_spec("tvm_ffi") is None:
-            return "apache-tvm-ffi is not installed: pip install apache-tvm-ffi==0.1.12"
         reasons = [toolchain.obstacle(self.name, target) for target in TARGET_OF_DEVICE.values()]
         return None if None in reasons else reasons[0]
 

@@ -17,7 +17,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from tk_kernels.kernels.attention.operator import HEAD_DIMS, attention
+from tk_kernels.kernels.attention.operator import attention
 
 NAME = "tk"
 SDPA, VARLEN = "attn_implementation='sdpa'", "attn_implementation='flash_attention_2'"
@@ -85,12 +85,11 @@ def attention_forward(
             raise _refusal(what, instead)
     if options.get("output_attentions"):
         raise _refusal("asks for the weights (output_attentions)", "attn_implementation='eager'")
-    if any(tensor.dtype != torch.bfloat16 for tensor in (query, key, value)):
-        raise _refusal(f"is in {_dtypes(query, key, value)}", f"dtype=torch.bfloat16 or {SDPA}")
-    if query.shape[3] not in HEAD_DIMS:
-        raise _refusal(f"has heads of {query.shape[3]}, and the kernel's are of 64 or 128", SDPA)
     causal = bool(getattr(module, "is_causal", True)) if is_causal is None else is_causal
-    out = cast(Tensor, attention(query, key, value, causal=causal, scale=scaling))
+    try:
+        out = cast(Tensor, attention(query, key, value, causal=causal, scale=scaling))
+    except ValueError as error:
+        raise _refusal(f"has other operands ({error})", f"dtype=torch.bfloat16 or {SDPA}") from None
     return out.transpose(1, 2), None
 
 
@@ -135,10 +134,6 @@ def _starts_again(module: torch.nn.Module, position_ids: Any, keys: int) -> bool
     if getattr(module, "layer_idx", 0) or torch.compiler.is_compiling():
         return False
     return bool((position_ids[:, 1:] < position_ids[:, :-1]).any())
-
-
-def _dtypes(*tensors: Tensor) -> str:
-    return " and ".join(sorted({str(tensor.dtype).removeprefix("torch.") for tensor in tensors}))
 
 
 def _refusal(what: str, instead: str) -> ValueError:

@@ -4,18 +4,10 @@
 gives the library to Python; `manifest(name, target)` says what was built and from what.
 """
 
-from . import compilers as compilers
 from .building import Build as Build
 from .building import BuildOptions as BuildOptions
 from .building import build as build
-from .building import build_all as build_all
 from .building import export as export
-from .errors import CompileError as CompileError
-from .errors import CompilerMissingError as CompilerMissingError
-from .errors import KernelFolderError as KernelFolderError
-from .errors import PrebuiltError as PrebuiltError
-from .errors import QualityError as QualityError
-from .errors import RefusedError as RefusedError
 from .errors import ToolchainError as ToolchainError
 from .keys import source_hash as source_hash
 from .loading import ensure_built as ensure_built
@@ -36,6 +28,5 @@ from .targets import target_of_capability as target_of_capability
 from .targets import target_of_this_gpu as target_of_this_gpu
 from .units import Unit as Unit
 from .units import find_unit as find_unit
-from .units import open_unit as open_unit
 from .units import open_units as open_units
 from .units import unit_names as unit_names

@@ -1,4 +1,4 @@
-"""Command line: `python -m tk_kernels.toolchain build|manifest|hashes|export|clean`."""
+"""Command line: `python -m tk_kernels.toolchain build|manifest|hashes|export`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from .building import Build, BuildOptions, build_all, export, silent
 from .errors import ToolchainError
 from .loading import manifest
 from .processes import at_once
-from .store import cache_root, clear
 from .targets import GPU, TARGETS, Target, find_targets
 from .units import Unit, find_unit, open_units, unit_names
 
@@ -50,8 +49,6 @@ def parser() -> argparse.ArgumentParser:
     copy = commands.add_parser("export", help="fill a folder for TK_KERNELS_PREBUILT")
     _add_selection(copy)
     copy.add_argument("--to", required=True, help="the folder to fill")
-
-    commands.add_parser("clean", help="delete every build in the cache")
     return top
 
 
@@ -113,9 +110,6 @@ def describe(built: Build) -> str:
 
 def run(arguments: argparse.Namespace) -> int:
     """Carry out one command; returns the exit status."""
-    if arguments.command == "clean":
-        print(f"deleted {clear(cache_root())} builds in {cache_root()}")
-        return 0
     if arguments.command == "manifest":
         print(json.dumps(manifest(arguments.name, arguments.target), indent=1))
         return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import shutil
 import tempfile
@@ -23,9 +22,8 @@ from .ptxas_log import PtxasReport, read_ptxas_log, unexcused
 from .targets import Target, binding_command, link_command, unit_command
 from .units import INCLUDE_ROOT, Unit
 
-# A compiler that fails with less free than this is taken to have failed for it: what it then says can be a screen of
-# failed assertions, and it deletes what it could not finish before anybody can look at the disk.
 LITTLE_SPACE_BYTES = 4 << 20
+"""A compiler that fails with less free may have failed for it; what it says can be a screen of failed assertions."""
 
 SIGN_OF_LIFE_SECONDS = 15.0
 """A wait of this long is told: a reader must not take a long build for a hang."""
@@ -153,12 +151,7 @@ def build_all(
 
 def longest_first(pairs: list[tuple[Unit, Target]]) -> list[tuple[Unit, Target]]:
     """GPU targets come first, whose compiler takes longer, and of each the longest sources."""
-    return sorted(pairs, key=lambda pair: (pair[1].cuda, _source_bytes(pair[0])), reverse=True)
-
-
-def _source_bytes(kernel: Unit) -> int:
-    """Length of a kernel's sources, headers included, by which the slow builds are told from the quick ones."""
-    return sum(path.stat().st_size for path in kernel.files())
+    return sorted(pairs, key=lambda pair: (pair[1].cuda, sum(path.stat().st_size for path in pair[0].files())))[::-1]
 
 
 def export(kernels: list[Unit], target: Target, folder: Path, options: BuildOptions) -> list[Path]:
@@ -241,26 +234,14 @@ def _run(job: _Job, command: list[str]) -> str:
     status, said = job.options.processes.run(command)
     if status != 0:
         words = "\n".join(line for line in said.splitlines() if not line.startswith("ptxas info")).strip()
-        full = _full_disk(job, words)
-        if full:
-            raise CompileError(f"{job.kernel.name} does not build for {job.target.name}: {full}")
         what = f"it was ended by signal {-status}" if status < 0 else "it says"
+        left = min(shutil.disk_usage(folder).free for folder in (job.options.cache, tempfile.gettempdir()))
+        full = f" (a disk has {left / 2**20:.1f} MiB left: free some space)" if left < LITTLE_SPACE_BYTES else ""
         raise CompileError(
-            f"{job.kernel.name} does not build for {job.target.name}; {what}:\n{words[-8000:]}\n"
+            f"{job.kernel.name} does not build for {job.target.name}{full}; {what}:\n{words[-8000:]}\n"
             f"The command was: {shlex.join(command)}"
         )
     return said
-
-
-def _full_disk(job: _Job, words: str) -> str | None:
-    """Why a compiler that failed with these words had no space, or None if it had."""
-    folders = [job.options.cache, Path(tempfile.gettempdir())]
-    free = {folder: shutil.disk_usage(folder).free for folder in folders}
-    if min(free.values()) >= LITTLE_SPACE_BYTES and not re.search("No space left on device|quota exceeded", words):
-        return None
-    left = ", ".join(f"{folder} has {count / 2**20:.1f} MiB left" for folder, count in free.items())
-    last = words.splitlines()[-1] if words else "nothing"
-    return f"{left}; free some space, or set TK_KERNELS_CACHE and TMPDIR (the compiler's last words: {last})"
 
 
 def _require_quality(job: _Job, report: PtxasReport) -> None:

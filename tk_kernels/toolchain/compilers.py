@@ -19,14 +19,6 @@ INSTALL_GXX = "apt-get install g++ (Debian, Ubuntu) or dnf install gcc-c++ (Fedo
 MINIMUM_GXX = 12
 MINIMUM_NVCC = (12, 8)
 
-# What nvcc cannot work without, beside itself, and the wheel that brings it.
-_NVCC_PARTS = (
-    ("nvidia-nvvm", ("nvvm/bin/cicc",)),
-    ("nvidia-cuda-crt", ("include/crt/host_config.h",)),
-    ("nvidia-cuda-runtime", ("include/cuda_runtime.h",)),
-    ("nvidia-cuda-cccl", ("include/cccl/cuda/std/type_traits", "include/cuda/std/type_traits")),
-)
-
 
 @dataclass(frozen=True)
 class Gxx:
@@ -70,12 +62,12 @@ def find_gxx() -> Gxx:
 def find_nvcc() -> Nvcc:
     """nvcc: of the wheels in this Python environment, else of CUDA_HOME, else of PATH.
 
-    Raises CompilerMissingError when there is none, when a part of the wheels is missing, or when the
-    wheels are of mixed releases (ptxas then refuses cicc's output).
+    Raises CompilerMissingError when there is none, or when the wheels are of mixed releases (ptxas then refuses cicc's
+    output).
     """
     for root in wheel_roots():
         if (root / "bin" / "nvcc").is_file():
-            _check_wheels(root)
+            _check_wheels()
             return _nvcc_at(root / "bin" / "nvcc", root)
     home = os.environ.get("CUDA_HOME")
     if home:
@@ -107,13 +99,8 @@ def wheel_roots() -> tuple[Path, ...]:
     return tuple(root for location in locations for root in sorted(Path(location).glob("cu[0-9]*"), reverse=True))
 
 
-def _check_wheels(root: Path) -> None:
-    """Raise CompilerMissingError unless all parts of the compiler are there and of one release."""
-    for package, candidates in _NVCC_PARTS:
-        if not any((root / candidate).exists() for candidate in candidates):
-            raise CompilerMissingError(
-                f"{root}: has nvcc but not {package}; install the whole compiler: {INSTALL_CUDA}"
-            )
+def _check_wheels() -> None:
+    """Raise CompilerMissingError unless all parts of the compiler are of one release."""
     releases: dict[str, str] = {}
     for package in ("nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-cuda-crt"):
         try:

@@ -136,12 +136,3 @@ def publish(scratch: Path, entry: Path) -> None:
     if entry.exists():
         shutil.rmtree(entry)
     scratch.rename(entry)
-
-
-def clear(root: Path) -> int:
-    """Delete every build in the cache; returns how many there were."""
-    entries = [path for path in root.glob("*-*-*") if (path / MANIFEST).is_file()] if root.is_dir() else []
-    for entry in entries:
-        with writing(root, "set TK_KERNELS_CACHE to a folder that can"):
-            shutil.rmtree(entry)
-    return len(entries)

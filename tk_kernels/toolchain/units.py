@@ -112,14 +112,6 @@ def open_units(path: Path) -> tuple[Unit, ...]:
     return tuple(_unit(path.resolve(), name, declared[name]) for name in sorted(declared))
 
 
-def open_unit(path: Path) -> Unit:
-    """The only unit of the folder at `path`. Raises KernelFolderError where it holds several."""
-    units = open_units(path)
-    if len(units) > 1:
-        raise KernelFolderError(f"{path}: holds {', '.join(one.name for one in units)}; name one of them")
-    return units[0]
-
-
 def unit_names(root: Path = KERNELS_ROOT) -> tuple[str, ...]:
     """Names of all units in the folders under `root`, sorted."""
     return tuple(sorted(_folders(root)))

@@ -34,6 +34,7 @@
 #pragma once
 
 #include "backward_rows.cuh"
+#include "lcf_queue.cuh"
 
 namespace tk::attention {
 

@@ -17,19 +17,15 @@ std::int64_t attention_forward(TensorView q, TensorView k, TensorView v, TensorV
     });
 }
 
-// What choice.h predicts, in us.
-double whole_us(std::int64_t batch, std::int64_t heads, std::int64_t kv_heads, std::int64_t queries, std::int64_t keys,
-                std::int64_t dim, std::int64_t multiprocessors) {
-    return model::whole_us({batch, heads, kv_heads, queries, keys, dim, multiprocessors});
-}
-double decode_us(std::int64_t batch, std::int64_t heads, std::int64_t kv_heads, std::int64_t queries, std::int64_t keys,
-                 std::int64_t dim, std::int64_t multiprocessors, std::int64_t rows_per_tile) {
-    return model::decode_us({batch, heads, kv_heads, queries, keys, dim, multiprocessors}, rows_per_tile);
+// What choice.h predicts, in us: of attention's own kernel, or with rows of a tile of paged decode's.
+double predicted_us(std::int64_t batch, std::int64_t heads, std::int64_t kv_heads, std::int64_t queries,
+                    std::int64_t keys, std::int64_t dim, std::int64_t multiprocessors, std::int64_t rows_per_tile) {
+    const model::few_queries p{batch, heads, kv_heads, queries, keys, dim, multiprocessors};
+    return rows_per_tile == 0 ? model::whole_us(p) : model::decode_us(p, rows_per_tile);
 }
 
 }  // namespace
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(attention_forward, attention_forward);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(attention_backward, attention_backward);
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(whole_us, whole_us);
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(decode_us, decode_us);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(predicted_us, predicted_us);

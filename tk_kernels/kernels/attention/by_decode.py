@@ -31,7 +31,6 @@ GRAPH_MORE_US = -4.0
 """The same in a CUDA graph, whose replays spare the host's time. Launches follow one another closely there, and of this
 path's longer one more is saved. Of 138 shapes that an H100 timed in graphs, this misses 6, and with 0 it would 20."""
 
-HEAD_DIMS = (64, 128)
 MOST_ROWS = 1 << 16
 """Query rows of a key head, as a plan can number them."""
 KEPT = 64
@@ -71,14 +70,13 @@ _lock = threading.Lock()
 
 
 def takes(q: Tensor, k: Tensor, causal: bool) -> bool:
-    """Whether a call that does not say which path takes this one. In a capture a plan has to be there.
+    """Whether a call of checked operands that does not say which path takes this one. In a capture a plan has to be
+    there.
 
     The cost model is of a Hopper GPU, and other GPUs keep to the other path. It does not
     count the plan of a shape's first call: 0.22 to 0.55 ms in the run that its steps are fitted to, median 0.28.
     """
-    if not q.is_cuda or k.dim() != 4 or q.shape[2] * KEYS_PER_QUERY > k.shape[2]:
-        return False
-    if 0 in (k.shape[1], *q.shape) or q.shape[3] not in HEAD_DIMS or not has_copy_engine(q.device):
+    if not q.is_cuda or q.shape[2] * KEYS_PER_QUERY > k.shape[2] or not has_copy_engine(q.device):
         return False
     if _too_many_rows(q.shape[1], q.shape[2], causal):
         return False
@@ -103,19 +101,19 @@ def predicts_faster(q: Shape, k: Shape, multiprocessors: int, host_more_us: floa
 
 def whole_us(q: Shape, k: Shape, multiprocessors: int, device: torch.device = CPU) -> float:
     """What `attention`'s own kernel is predicted to take by `choice.h`, asked as built for a device."""
-    return float(compiled("attention", device, "whole_us")(*_sizes(q, k, multiprocessors)))
+    return _predicted_us(q, k, multiprocessors, device, 0)
 
 
 def decode_us(q: Shape, k: Shape, multiprocessors: int, device: torch.device = CPU) -> float:
     """What this path is predicted to take, likewise."""
     rows_per_tile = gqa_rows_per_tile(q[1] // k[1] * q[2], q[0] * k[1], multiprocessors)
-    return float(compiled("attention", device, "decode_us")(*_sizes(q, k, multiprocessors), rows_per_tile))
+    return _predicted_us(q, k, multiprocessors, device, rows_per_tile)
 
 
-def _sizes(q: Shape, k: Shape, multiprocessors: int) -> tuple[int, ...]:
-    """`few_queries` of `choice.h`."""
-    batch, heads, queries, dim = q
-    return batch, heads, k[1], queries, k[2], dim, multiprocessors
+def _predicted_us(q: Shape, k: Shape, multiprocessors: int, device: torch.device, rows_per_tile: int) -> float:
+    (batch, heads, queries, dim), (_, kv_heads, keys, _) = q, k
+    sizes = batch, heads, kv_heads, queries, keys, dim, multiprocessors, rows_per_tile
+    return float(compiled("attention", device, "predicted_us")(*sizes))
 
 
 def key_of(q: Tensor, k: Tensor, causal: bool) -> Key:

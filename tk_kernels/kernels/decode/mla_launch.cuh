@@ -41,8 +41,7 @@ void launch_with(const problem& p, const planned& s, void* stream, const typenam
         throw std::invalid_argument("plan: got tiles of " + std::to_string(s.rows_per_tile) + " rows, needs " +
                                     std::to_string(rows));
     if (p.page % 32 == 0) launch_of<32, Recorder>(p, s, stream, to);
-    else if (p.page == 16) launch_of<16, Recorder>(p, s, stream, to);
-    else throw std::invalid_argument("page: got " + std::to_string(p.page) + ", needs 16 or a multiple of 32 keys");
+    else launch_of<16, Recorder>(p, s, stream, to);
 }
 
 }  // namespace tk::mla_decode

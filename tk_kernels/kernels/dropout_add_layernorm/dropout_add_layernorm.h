@@ -23,12 +23,9 @@ struct problem {
     int blocks;                  // of the grid, each walking over rows; 0: one block a row (or a few)
 };
 
-constexpr std::int64_t largest_rows = 2147483647 - 8;
-
 // r = residual + dropout(x); normed = (r - mean) / sqrt(variance + eps) * weight + bias; sum = r. bf16 in and out,
 // statistics in fp32 of the unrounded r. weight and bias have `cols` elements; bias.data may be null. mask.data may be
 // null; else it gets a byte an element, 1 where x was kept. `stream` is a cudaStream_t (ignored by the cpu target).
-// Throws std::invalid_argument for sizes that no kernel is built for.
 void launch(const matrix& normed, const matrix& sum, const matrix& mask, const matrix& x, const matrix& residual,
             const void* weight, const void* bias, const problem&, void* stream);
 

@@ -77,7 +77,8 @@ def dropout_add_layernorm(
     """
     _require_numbers(p, eps)
     grid = 0 if blocks is None else integer("blocks", blocks, 1, 2**31 - 1)
-    outputs = _outputs(x, return_mask)
+    dtypes = (x.dtype, x.dtype, *[torch.bool] * return_mask)
+    outputs = [torch.empty(x.shape, dtype=dtype, device=x.device) for dtype in dtypes]
     if not has_elements(x):
         return tuple(outputs)
     D = x.shape[-1]
@@ -89,12 +90,6 @@ def dropout_add_layernorm(
     rest = (normed, total, drawn, float(p), float(eps), seed or 0, offset, rms, grid)
     launch("dropout_add_layernorm", "dropout_add_layernorm", {**rows, "weight": weight, "bias": bias}, rest)
     return tuple(outputs)
-
-
-def _outputs(x: Tensor, return_mask: bool) -> list[Tensor]:
-    """Uninitialised normed and sum, and the mask where it is asked for."""
-    dtypes = (torch.bfloat16, torch.bfloat16, torch.bool)[: 3 if return_mask else 2]
-    return [torch.empty(x.shape, dtype=dtype, device=x.device) for dtype in dtypes]
 
 
 def _require_numbers(p: float, eps: float) -> None:

@@ -31,12 +31,7 @@ _CAUSAL_SHIFT = 0.25  # of the frequencies: what is carried around the end is th
 @operator(
     u="B C N bf16",
     k_f="C 2 R 64 bf16",
-    where=(
-        (
-            "64 * R == _points('u', N, causal)",
-            "what fft_conv_filter returns for n={N} and causal={causal}",
-        ),
-    ),
+    where=(("64 * R == _points('u', N, causal)", "what fft_conv_filter returns for n={N} and causal={causal}"),),
 )
 def fft_conv(u: Tensor, k_f: Tensor, *, causal: bool = False) -> Tensor:
     """Return y = Re ifft(fft(u) fft(k)) over the last dimension, each channel with its own filter.

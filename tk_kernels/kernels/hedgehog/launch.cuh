@@ -2,8 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <stdexcept>
-#include <string>
 
 #include "window.cuh"
 
@@ -23,9 +21,6 @@ template <int Parts> double cost(const problem& p, int count) {
 }
 
 template <int Parts> int segments_of(const problem& p, int wanted) {
-    if (wanted == 0 || wanted > most_segments)
-        throw std::invalid_argument("segments: got " + std::to_string(wanted) + ", needs a number from 1 to " +
-                                    std::to_string(most_segments));
     const int blocks = blocks_of(p), most = std::min(most_segments, blocks);
     const auto cost_of = [&](int n) { return cost<Parts>(p, n); };
     return segmentation(blocks, wanted > 0 ? wanted : cheapest_segments(most, cost_of)).count;

@@ -73,15 +73,10 @@ def hedgehog(
     """
     operands = {"q": q, "k": k, "v": v, "q_map": q_map, "k_map": k_map, "alpha": alpha, "beta": beta}
     count = -1 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
-    out, k_state, kv_state = _outputs(q, return_state)
+    out, B = like(q), q.shape[0] if return_state else 0
+    k_state = q.new_empty((B, q.shape[1], 2 * FEATURE_DIM), dtype=torch.float32)
+    kv_state = q.new_empty((B, q.shape[1], 2 * FEATURE_DIM, HEAD_DIM), dtype=torch.float32)
     if has_elements(q):
         kernel = "hedgehog" if has_copy_engine(q.device) else "hedgehog_warps"
         launch(kernel, "hedgehog", operands, (out, k_state, kv_state, count))
     return (out, (k_state, kv_state)) if return_state else out
-
-
-def _outputs(q: Tensor, return_state: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Uninitialised out, k_state and kv_state."""
-    B, H = q.shape[:2]
-    k_shape, kv_shape = ((B, H, 2 * FEATURE_DIM), (B, H, 2 * FEATURE_DIM, HEAD_DIM)) if return_state else ((0,), (0,))
-    return like(q), q.new_empty(k_shape, dtype=torch.float32), q.new_empty(kv_shape, dtype=torch.float32)

@@ -87,13 +87,14 @@ struct call {
              kept(s.initial), kept(s.final), starts(), totals(), units(), order},
             of.cut.count == 1);
     }
-    template <int Keys, int Consumers, int Stages, int SumStages> void run_all() const {
+    // SumStages: of the ring of the kernel that only sums.
+    template <config Of, int SumStages> void run_all() const {
         if (of.cut.count > 1) {
-            run<config{.keys = Keys, .consumers = Consumers, .stages = SumStages}>(of.cut.count - 1);
-            carry_states<Keys>(p.batch * of.units, stream,
-                               {kept(s.initial), starts(), totals(), units(), divisor(of.units), of.cut.count - 1});
+            run<config{.keys = Of.keys, .consumers = Of.consumers, .stages = SumStages}>(of.cut.count - 1);
+            carry_states<Of.keys>(p.batch * of.units, stream,
+                                  {kept(s.initial), starts(), totals(), units(), divisor(of.units), of.cut.count - 1});
         }
-        run<config{.keys = Keys, .consumers = Consumers, .stages = Stages, .outputs = true}>(of.cut.count);
+        run<Of>(of.cut.count);
     }
 };
 
@@ -107,9 +108,11 @@ void forward(const problem& p, const tensor& q, const tensor& k, const tensor& v
              const states& s, const skip& extra, float* scratch, const options& o, void* stream) {
     const call c{p, q, k, v, out, d, s, extra, scratch, plan_of(p, o), stream};
     if constexpr (limits::moves_registers)
-        if (c.of.shared) return p.key_dim == 64 ? c.run_all<64, 2, 4, 6>() : c.run_all<128, 2, 3, 5>();
-    if (p.key_dim == 64) c.run_all<64, 1, 3, 4>();
-    else c.run_all<128, 1, 2, 3>();
+        if (c.of.shared)
+            return p.key_dim == 64 ? c.run_all<config{.keys = 64, .consumers = 2, .stages = 4, .outputs = true}, 6>()
+                                   : c.run_all<config{.keys = 128, .consumers = 2, .stages = 3, .outputs = true}, 5>();
+    if (p.key_dim == 64) c.run_all<config{.keys = 64, .consumers = 1, .stages = 3, .outputs = true}, 4>();
+    else c.run_all<config{.keys = 128, .consumers = 1, .stages = 2, .outputs = true}, 3>();
 }
 
 }  // namespace tk::linear_attention

@@ -11,6 +11,7 @@ from ...ops.library import has_elements, likely
 from ...ops.operands import launch
 from ...ops.operator import operator
 from ...ops.operator_form import Form
+from ...ops.options import choice
 
 __all__ = ["rotary"]
 
@@ -84,9 +85,7 @@ def rotary(
     names the argument for a wrong dtype, layout, device, rank or shape or an empty tensor; RuntimeError for `inplace`
     where a gradient of x is wanted, and NotImplementedError where one of cos or sin is.
     """
-    if layout not in LAYOUTS:
-        raise ValueError(f"layout: got {layout!r}, needs 'bhnd' or 'bnhd'")
-    rows_first = layout == "bnhd"
+    rows_first = bool(choice("layout", layout, LAYOUTS))
     computes = has_elements(x)
     if inplace and computes and any(n > 1 and stride == 0 for n, stride in zip(x.shape, x.stride(), strict=True)):
         raise ValueError("x: is expanded, several of its elements share memory; it cannot be changed in place")

@@ -26,8 +26,7 @@ struct problem {
 
 // out = x with its rows rotated, half-split or, interleaved, pair by pair; with `conjugate` by the opposite angles. Row
 // n has the angles of row n of cosine and sine.
-// `stream` is a cudaStream_t (ignored by the cpu target). Throws std::invalid_argument for problems that no kernel is
-// built for.
+// `stream` is a cudaStream_t (ignored by the cpu target).
 void launch(const problem&, void* stream);
 
 }  // namespace tk::rotary

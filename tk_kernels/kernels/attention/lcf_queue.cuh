@@ -18,22 +18,17 @@
 // The consumers may take turns (turns.cuh).
 #pragma once
 
-#include "kittens/pipeline/lcf.cuh"
-#include "kittens/pipeline/turns.cuh"
+#include "kittens.cuh"
 
 namespace kittens {
 
-template <typename K> struct lcf_queue {
+template <typename K> struct lcf_queue : block_roles<K, 2> {
+    using roles = block_roles<K, 2>;
     using globals = typename K::globals;
     using tile = typename K::tile;
     using resident = typename K::resident;
     using output = typename K::output;
     using task = typename K::task;
-
-    static constexpr int cluster_blocks = 1, blocks_per_sm = 1;
-    static constexpr bool starts_early = kittens::starts_early<K>;
-    static constexpr int warps = limits::pipeline_warps(K::consumers, 2);
-    static constexpr int computing_warps = warpgroup_warps * K::consumers;
 
     using tiles = ring<tile, K::stages>;
     template <int Which> using residents = ring<resident, K::kept[Which]>;
@@ -46,8 +41,6 @@ template <typename K> struct lcf_queue {
     static_assert(
         shared_bytes <= limits::shared_bytes,
         "lcf_queue: the ring, the residents and the outputs exceed a block's shared memory; use fewer stages");
-    static_assert(limits::producer_registers(K::consumers, K::consumer_registers) >= limits::least_registers,
-                  "lcf_queue: the consumers ask for more registers than the block has");
 
     struct shared {
         tiles streamed;
@@ -95,22 +88,20 @@ template <typename K> struct lcf_queue {
         s.turn = memory.allocate<semaphore>("turn", K::consumers);
         s.tasks.allocate_semaphores(memory, "task_full", "task_empty");
         s.tasks.allocate_stages(memory, "task");
-        const bool loader = warp_index() == computing_warps;
+        const bool loader = roles::is_loader();
         if (loader) {
             K::prefetch(g);
-            s.streamed.init(1, computing_warps);
-            s.first.init(1, computing_warps);
-            s.second.init(1, computing_warps);
+            s.streamed.init(1, roles::computing_warps);
+            s.first.init(1, roles::computing_warps);
+            s.second.init(1, roles::computing_warps);
             init(s.turn, K::consumers, warpgroup_warps);
-            s.tasks.init(1, computing_warps + 1);
+            s.tasks.init(1, roles::computing_warps + 1);
         }
-        start_pipeline<warps, 1>(loader);
-        if (warpgroup_index() == K::consumers) {
-            decrease_registers<limits::producer_registers(K::consumers, K::consumer_registers)>();
+        start_pipeline<roles::warps, 1>(loader);
+        if (roles::produces()) {
             if (loader) load_residents(s, g);
             else if (warp_in_group() == 1) load_stream(s, g);
         } else {
-            increase_registers<K::consumer_registers>();
             stream tiles(s, warpgroup_index());
             task t;
             for (int number = g.queue.first(); g.queue.has(number); number = next_task(s, tiles.round++)) {
