@@ -82,6 +82,9 @@ struct named {
         const int first = entries.at(1) + entries.brought(2) + int(load_value(g.y, at));
         load_rows(a, g.x, [=](int i) { return i + first; });
         store_rows(g.x, a, [=](int i) { return i + first; });
+        sv_bf<64>* halves = nullptr;
+        load_rows(a, halves, 1);
+        store_rows(&v, d, 1);
         store_pairs(g.y, d, at);
         store_elements(g.y, across, [](int i) { return i; });
         prefetch_tile<64, 64>(g.x, at);

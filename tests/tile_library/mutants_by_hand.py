@@ -19,7 +19,7 @@ _PAGED, _MLA, _INSTRUCTIONS, _LINEAR, _DECAYS = (
     "decays.cuh",
 )
 
-_QUEUE = "program/queue.cuh"
+_QUEUE, _PRODUCTS = "program/queue.cuh", "products.cuh"
 
 _LOAD_B = "load_async(subtile<tile_k, unit>(in.b, 0, j), g.b, coord{0, 0, k, t.n + j}, full, same_b);"
 _LEAVE = "store_packed(tiles.sums, sum, coord{0, 0, number * blocks + block, warp * strips + i});"
@@ -162,6 +162,12 @@ WRITTEN: dict[str, tuple[Change | tuple[Change, ...], ...]] = {
         ("second_order.cuh", "diagonals.template operator()<0>(2, «once»);", "twice"),
         ("second_order.cuh", "warp == 3 ? 3 : warp + 1", "warp == 3 ? 3 : 1"),
         (_BASED, "a + b + rows_before + 1e-6f", "a + b + 1e-6f"),
+    ),
+    "products": (
+        (_PRODUCTS, "g.ready[t.layer - 1], «t.awaited», false", "t.awaited - 1"),
+        (_PRODUCTS, "if (t.signals > 0) signal(g.ready[t.layer]);", "if (t.count > 0) signal(g.ready[t.layer]);"),
+        (_PRODUCTS, "leaves(const instruction&, int n, const globals&) { return «n % steps == steps - 1»; }", "true"),
+        (_PRODUCTS, "consumers * (n % steps) + «warp_index()»", "0"),
     ),
     "program": (
         (
@@ -383,6 +389,15 @@ RIGHT: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("operation", "softmax.cuh", _HIGH, _ANY_BASE),
         ("place", _INSTRUCTIONS, "divide(first, row[«i»])", "a page is loaded from its first row on"),
         ("place", _PAGED, "where.row[«i»]", "a page is loaded from its first row on"),
+    ),
+    "products": (
+        ("wait", "program/interpreter.cuh", "pages.take(coming);", "more are under way, which costs time alone"),
+        (
+            "stage",
+            "ring.cuh",
+            "wait(full[at.stage], at.parity, where); return stages[«at.stage»];",
+            "the loader waits, and reads nothing",
+        ),
     ),
     "program": (_READER_FINDS,),
 }

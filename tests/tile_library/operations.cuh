@@ -503,6 +503,41 @@ template <int R, int C> struct pair_stores : family<one_type<float>> {
     }
 };
 
+// Rows numbers[1] on of a tile, numbers[0] of them, from shared vectors with a's rows; op 1: rows of a to shared vectors
+// of -1.
+template <typename T, int R, int C> struct vector_rows : family<one_type<T>> {
+    kittens_device static void run(const one_type<T>& g) {
+        shared_allocator memory;
+        auto* vectors = memory.allocate<sv<T, C>>("vectors", R);
+        auto* sums = memory.allocate<sv_fl<C>>("sums", R);
+        const int count = g.numbers[0], first = g.numbers[1];
+        if (g.op == 0) {
+            rv<T, C> row;
+            for (int i = 0; i < R; i++) {
+                load(row, g.a, element_coord{0, 0, i, 0});
+                store(vectors[i], row);
+            }
+            sync_warp();
+            rt<T, R, C> x;
+            load_rows(x, vectors, count, first);
+            store(g.out, x, coord{});
+            return;
+        }
+        rv_fl<C> row;
+        fill(row, -1.f);
+        for (int i = 0; i < R; i++) store(sums[i], row);
+        sync_warp();
+        rt_fl<R, C> x;
+        load(x, g.a, coord{});
+        store_rows(sums, x, count, first);
+        sync_warp();
+        for (int i = 0; i < R; i++) {
+            load(row, sums[i]);
+            store(g.out, row, element_coord{0, 0, i, 0});
+        }
+    }
+};
+
 // Kept packed in b, by a warp or a warpgroup, and read back; ops 1 and 2, of a warp, add to what b holds, from
 // registers and from shared memory.
 template <typename T, int R, int C, int Scope> struct packed_moves : family<one_type<T>, Scope> {

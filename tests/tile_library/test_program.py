@@ -99,10 +99,10 @@ def test_it_compiles_for_a_gpu(target: str) -> None:
     assert compile_library(SOURCE, target).stat().st_size > 0
 
 
-def said(function: str, buffer: Tensor) -> str:
+def said(function: str, buffer: Tensor, source: Path = SOURCE) -> str:
     """What is wrong with a program, or nothing."""
     try:
-        caller(SOURCE, "cpu")(function, buffer)
+        caller(source, "cpu")(function, buffer)
     except RuntimeError as error:
         return str(error)
     return ""

@@ -86,6 +86,7 @@ def _memory_instances() -> list[Instance]:
         *(Instance("global_moves", (*pair, *shape, layout, scope)) for pair, shape, layout, scope in overall),
         *(Instance("pair_loads", (dtype, *shape)) for dtype, shape in product(HALVES, ((16, 16), (16, 64), (32, 32)))),
         *(Instance("pair_stores", shape) for shape in ((16, 16), (16, 64), (32, 32))),
+        *(Instance("vector_rows", (dtype, *shape)) for dtype, shape in product(HALVES, ((16, 16), (16, 64), (32, 32)))),
         *(Instance("packed_moves", ("fp32", *shape, scope)) for shape in REGISTER_SHAPES for scope in (1, 4)),
         *(Instance("group_moves", (t, *shape, w)) for t, shape, w in product(DTYPES, SHARED_SHAPES, (1, 4))),
         *(Instance("copies", (dtype, *shape)) for dtype, shape in product(DTYPES, COPY_SHAPES)),

@@ -59,6 +59,19 @@ def pair_stores(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
         )  # fmt: skip
 
 
+def vector_rows(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
+    dtype, rows, cols = instance.parameters
+    for count, first in ((1, 0), (4, 0), (1, 11), (rows - 3, 3), (rows, 0)):
+        x = values(rng, dtype, rows, cols)
+        loaded, stored = np.zeros_like(x), np.full_like(x, -1)
+        loaded[first : first + count], stored[:count] = x[:count], x[first : first + count]
+        for op, want in enumerate((loaded, stored)):
+            yield case(
+                instance, f"{count} from {first} op {op}", (x,), want, op=op, numbers=(count, first, 0, 0),
+                tolerance=0 * want,
+            )  # fmt: skip
+
+
 def packed_moves(instance: Instance, rng: np.random.Generator) -> Iterator[Case]:
     dtype, rows, cols, scope = instance.parameters
     rows *= scope

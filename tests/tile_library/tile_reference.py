@@ -20,6 +20,7 @@ from tile_memory import (
     shared_moves,
     transposed_loads,
     vector_copies,
+    vector_rows,
 )
 from tile_products import (
     butterflies,
@@ -74,6 +75,7 @@ FAMILIES: dict[str, Callable[[Instance, np.random.Generator], Iterator[Case]]] =
     "group_vector_loads": group_vector_loads,
     "group_vectors": group_vectors,
     "vector_copies": vector_copies,
+    "vector_rows": vector_rows,
     "multiplies": multiplies,
     "group_multiplies": group_multiplies,
     "complex_multiplies": complex_multiplies,

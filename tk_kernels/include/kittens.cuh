@@ -38,3 +38,4 @@
 #include "kittens/pipeline/lcsf.cuh"
 #include "kittens/program/queue.cuh"
 #include "kittens/program/recorder.cuh"
+#include "kittens/program/interpreter.cuh"

@@ -314,6 +314,34 @@ kittens_device void store_rows(const Dst& dst, const Src& src, RowOf row_of, sit
         for (int j = 0; j < Src::cols; j++) to[j] = from_float<typename Dst::T>(to_float(src.data[i][j]));
     }
 }
+// So many rows of a tile, from row `first` on, and shared vectors as long as its rows. The other rows load as zeros,
+// and are not stored.
+template <register_tile Dst, shared_vec Src>
+kittens_device void load_rows(Dst& dst, const Src* rows, int count, int first = 0, site where = kittens_here) {
+    static_assert(sizeof(typename Dst::T) == 2 && std::is_same_v<typename Dst::T, typename Src::T> &&
+                      Dst::order == layout::row && Dst::cols == Src::length,
+                  "load_rows: 16-bit elements of one type, vectors as long as the tile's rows");
+    const auto [w, who] = cpu::begin("load_rows", where);
+    dst.touch(true, "load_rows", &where);
+    for (int i = 0; i < Dst::rows; i++) {
+        const bool given = i >= first && i < first + count;
+        if (given) cpu::access_shared(w, who, rows[i - first].data, false, cpu::whole(rows[i - first]));
+        for (int j = 0; j < Dst::cols; j++)
+            dst.data[i][j] = given ? rows[i - first].data[j] : from_float<typename Dst::T>(0.f);
+    }
+}
+template <shared_vec Dst, register_tile Src>
+kittens_device void store_rows(Dst* rows, const Src& src, int count, int first = 0, site where = kittens_here) {
+    static_assert(std::is_same_v<typename Dst::T, float> && std::is_same_v<typename Src::T, float> &&
+                      Src::order == layout::row && Src::cols == Dst::length,
+                  "store_rows: fp32, vectors as long as the tile's rows");
+    const auto [w, who] = cpu::begin("store_rows", where);
+    src.touch(false, "store_rows", &where);
+    for (int i = 0; i < count; i++) {
+        cpu::access_shared(w, who, rows[i].data, true, cpu::whole(rows[i]));
+        for (int j = 0; j < Src::cols; j++) rows[i].data[j] = src.data[first + i][j];
+    }
+}
 // As `store`, where all columns lie inside the tensor; on a GPU two elements at a time.
 template <global_tensor Dst, register_tile Src>
 kittens_device void store_pairs(const Dst& dst, const Src& src, element_coord at, site where = kittens_here) {

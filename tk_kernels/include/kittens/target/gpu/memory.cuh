@@ -340,6 +340,44 @@ kittens_device void store_rows(const Dst& dst, const Src& src, RowOf row_of, sit
             }
         }
 }
+// So many rows of a tile, from row `first` on, and shared vectors as long as its rows. The other rows load as zeros,
+// and are not stored.
+template <register_tile Dst, shared_vec Src>
+kittens_device void load_rows(Dst& dst, const Src* rows, int count, int first = 0, site = kittens_here) {
+    static_assert(sizeof(typename Dst::T) == 2 && std::is_same_v<typename Dst::T, typename Src::T> &&
+                      Dst::order == layout::row && Dst::cols == Src::length,
+                  "load_rows: 16-bit elements of one type, vectors as long as the tile's rows");
+#pragma unroll
+    for (int i = 0; i < Dst::height; i++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const int row = Dst::row(i, 2 * half) - first;
+            const bool given = row >= 0 && row < count;
+            const auto* from = reinterpret_cast<const uint32_t*>(rows[given ? row : 0].data + Dst::col(0, 0));
+#pragma unroll
+            for (int j = 0; j < 2 * Dst::width; j++)
+                unpack(&dst.data[i][4 * j + 2 * half], given ? from[4 * j] : 0);
+        }
+}
+template <shared_vec Dst, register_tile Src>
+kittens_device void store_rows(Dst* rows, const Src& src, int count, int first = 0, site = kittens_here) {
+    static_assert(std::is_same_v<typename Dst::T, float> && std::is_same_v<typename Src::T, float> &&
+                      Src::order == layout::row && Src::cols == Dst::length,
+                  "store_rows: fp32, vectors as long as the tile's rows");
+#pragma unroll
+    for (int i = 0; i < Src::height; i++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const int row = Src::row(i, 2 * half) - first;
+            if (row < 0 || row >= count) continue;
+            auto* to = reinterpret_cast<float2*>(rows[row].data + Src::col(0, 0));
+#pragma unroll
+            for (int j = 0; j < 2 * Src::width; j++) {
+                const float* two = &src.data[i][4 * j + 2 * half];
+                to[4 * j] = make_float2(two[0], two[1]);
+            }
+        }
+}
 // The same as `store` where all columns lie inside the tensor and its rows begin at multiples of 8 bytes: two elements
 // at a time.
 template <global_tensor Dst, register_tile Src>
