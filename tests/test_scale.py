@@ -10,16 +10,16 @@ import pytest
 from tests.scale import code_lines, scale, tracked
 
 BUDGET = {
-    "product": 46_906,
-    "tk_kernels": 18_400,
+    "product": 47_070,
+    "tk_kernels": 18_564,
     "harness": 9_700,
     "baselines": 2_899,
     "paper_figures": 12_656,
     "configs": 1_307,
     "tools": 1_818,
     "examples": 126,
-    "tests": 36_934,
-    "product files": 698,
+    "tests": 37_196,
+    "product files": 699,
     "words of prose": 19_015,
 }
 SLACK = 0.01
