@@ -503,8 +503,8 @@ template <int R, int C> struct pair_stores : family<one_type<float>> {
     }
 };
 
-// Rows numbers[1] on of a tile, numbers[0] of them, from shared vectors with a's rows; op 1: rows of a to shared vectors
-// of -1.
+// Rows numbers[1] on of a tile, numbers[0] of them, from shared vectors with a's rows; op 1: rows of a to shared
+// vectors of -1.
 template <typename T, int R, int C> struct vector_rows : family<one_type<T>> {
     kittens_device static void run(const one_type<T>& g) {
         shared_allocator memory;
