@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -96,12 +97,12 @@ def caller(source: Path, device: str) -> Run:
     """
     library = load(compile_library(source, {"cpu": "cpu", "cuda": "sm_90a"}[device]))
 
-    def given(value: torch.Tensor | int | float | bytes) -> object:
+    def given(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             return ctypes.c_void_p(value.data_ptr())
         return ctypes.c_float(value) if isinstance(value, float) else value
 
-    def run(name: str, *arguments: torch.Tensor | int | float | bytes) -> None:
+    def run(name: str, *arguments: Any) -> None:
         message = ctypes.create_string_buffer(1 << 14)
         if library[name](*map(given, arguments), message, len(message)) != 0:
             raise RuntimeError(message.value.decode())

@@ -30,6 +30,7 @@
 #include "kittens/grid/task_queue.cuh"
 #include "kittens/grid/resident.cuh"
 #include "kittens/grid/segments.cuh"
+#include "kittens/ranks/peers.cuh"
 #include "kittens/pipeline/ring.cuh"
 #include "kittens/pipeline/block_roles.cuh"
 #include "kittens/pipeline/task_feed.cuh"

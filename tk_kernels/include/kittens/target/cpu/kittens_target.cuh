@@ -11,3 +11,4 @@
 #include "kittens/target/cpu/neighbours.cuh"
 #include "kittens/target/cpu/mma.cuh"
 #include "kittens/target/cpu/launch.cuh"
+#include "kittens/target/cpu/ranks.cuh"

@@ -99,10 +99,11 @@ inline void come(warp& w, barrier_state& b, int expected, bool waits, const std:
         b.last_came.resize(w.machine->warps().size(), 0);
     }
     // Also where the others happen to have come by now, w must know it.
-    if (w.before.seen(b.agent) < b.last_came[w.id])
+    tick& last = b.last_came[size_t(&w - w.machine->warps().data())];
+    if (w.before.seen(b.agent) < last)
         fail(name(who), " comes to ", what,
              " a second time before it knows that the others came once: wait at it, or be ", "told by a warp that did");
-    b.last_came[w.id] = b.meetings + 1;
+    last = b.meetings + 1;
     b.gathered.join(w.before);
     b.arrived.push_back(who);
     b.warps.push_back(w.id);

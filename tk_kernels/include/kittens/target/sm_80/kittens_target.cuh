@@ -10,3 +10,4 @@
 #include "kittens/target/sm_80/async.cuh"
 #include "kittens/target/sm_80/mma.cuh"
 #include "kittens/target/gpu/launch.cuh"
+#include "kittens/target/gpu/ranks.cuh"

@@ -11,3 +11,4 @@
 #include "kittens/target/sm_90a/neighbours.cuh"
 #include "kittens/target/sm_90a/mma.cuh"
 #include "kittens/target/gpu/launch.cuh"
+#include "kittens/target/gpu/ranks.cuh"

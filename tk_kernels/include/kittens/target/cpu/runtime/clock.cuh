@@ -12,6 +12,7 @@
 namespace kittens::cpu {
 
 using tick = uint32_t;
+constexpr tick never = ~tick(0);  // that an agent ends: who has seen it comes behind all that it did
 
 class clock {
   public:

@@ -1,8 +1,10 @@
 // What runs together on one host thread, a cluster or all clusters of a grid whose blocks wait for one another:
-// schedules its warps' fibers and lands asynchronous effects, in an order that the seed draws.
+// schedules its warps' fibers and lands asynchronous effects, in an order that the seed draws. Such grids of several
+// ranks run side by side (world.cuh).
 #pragma once
 
 #include "kittens/target/cpu/runtime/deadlock.cuh"
+#include "kittens/target/cpu/runtime/world_state.cuh"
 
 namespace kittens::cpu {
 
@@ -14,6 +16,8 @@ class cluster {
         const global_writes* earlier = nullptr;  // of a kernel that starts early: what those before it wrote
         int clusters = 1;                        // that run together
         bool resident = false;                   // they are the grid's, and may wait for one another
+        world_state* world = nullptr;            // where ranks' launches run side by side
+        int rank = -1;
 
         int blocks() const { return clusters * cluster_blocks; }
     };
@@ -48,8 +52,28 @@ class cluster {
         start(0, seed, claimed);
         advance();
         claimed.check();
-        counted_.check();
+        counted_.check(shape_.blocks_in_grid);
     }
+
+    // The same in parts, as a launch of a rank that comes after what `known` knows.
+    void start_of_rank(uint64_t seed, claims& claimed, const clock& known) {
+        start(0, seed, claimed);
+        known_ = known;
+        for (warp& w : warps_) w.before.join(known);
+    }
+    // At its end: what all that comes after it on its rank knows.
+    clock end_of_rank() {
+        claims_->check();
+        counted_.check(shape_.blocks_in_grid);
+        clock known;
+        for (const block& b : blocks_) known.join(b.last);
+        for (const int agent : own_agents_) known.see(agent, never);
+        known.hand_over();
+        return known;
+    }
+    // Whether nothing can happen here before another rank signals.
+    bool blocked() const { return ready_.empty() && !anything_in_flight(); }
+    std::string who_waits() const { return cpu::who_waits(blocks_, warps_, cluster_barriers_); }
 
     // The same in parts, for clusters that claim numbers from one counter.
     void start(int number, uint64_t seed, claims& shared) {
@@ -149,7 +173,11 @@ class cluster {
         when = 1;
         return load_agents_.back().agent;
     }
-    int new_agent() { return agents_++; }
+    int new_agent() {
+        if (shape_.world == nullptr) return agents_++;
+        own_agents_.push_back(shape_.world->agents);
+        return shape_.world->agents++;
+    }
 
     // --- memory and semaphores -----------------------------------------------------------------------------------
     block& at_rank(const warp& w, int rank, const action& who) {
@@ -220,16 +248,15 @@ class cluster {
     }
     void note_read(const warp& w, const region& from, const action& who, bool exchanged, int agent, tick when,
                    bool asynchronous) {
-        if (shape_.resident)
-            shadow_.touch({agent, when, w.before, who, cluster_of(w), asynchronous, exchanged}, access::read, from);
+        if (shape_.resident) shadow().touch(by(w, agent, when, who, asynchronous, exchanged), access::read, from);
         else if (shape_.blocks_in_grid > shape_.cluster_blocks) read_.note(from, who, number_);
         if (overtakes(w)) check_earlier(from, who);
     }
     // A store by the copy engine, when w issues it.
     void note_store(const warp& w, const region& to, const action& who, bool exchanged, bool add) {
         if (shape_.resident)
-            shadow_.touch({w.written_agent, w.stores, w.before, who, cluster_of(w), true, exchanged},
-                          add ? access::add : access::write, to);
+            shadow().touch(by(w, w.written_agent, w.stores, who, true, exchanged), add ? access::add : access::write,
+                           to);
     }
     void wait_previous_kernel(warp& w) {
         w.before.see(earlier_agent_, 1);
@@ -250,8 +277,8 @@ class cluster {
         check_write(w, who);
         written_.note(to, bytes, add, who, number_);
         if (shape_.resident && bytes > 0)
-            shadow_.touch({w.id, w.now, w.before, who, cluster_of(w), false, exchanged},
-                          add ? access::add : access::write, region_of(to, bytes));
+            shadow().touch(by(w, w.id, w.now, who, false, exchanged), add ? access::add : access::write,
+                           region_of(to, bytes));
     }
     // What all clusters that ran here have written, and read.
     const global_writes& written() const { return written_; }
@@ -261,6 +288,7 @@ class cluster {
     // A counter as w uses it, in a launch whose blocks may wait for one another.
     counter_state& use_counter(const warp& w, const counter& c, const action& who) {
         require_resident(who);
+        if (shape_.world != nullptr) shape_.world->require_own(c.words, who);
         return counted_.use(c, who, w.id, w.now);
     }
     // A signal whose warp is told what it finds: in effect at once, after every signal that its warp knew of.
@@ -274,13 +302,40 @@ class cluster {
         counted_.retire(set, w.before, who, int(blocks_.size()));
     }
 
+    // --- flags ---------------------------------------------------------------------------------------------------
+    // A flag of rank `of`, whose words those are, as w uses it; `own` are the words of its own rank.
+    counter_state& use_flag(const warp& w, int* words, int* own, int of, int index, int count, const action& who) {
+        world_state& world = require_world(who);
+        counted_.use_flags(own, index, who, w.id, w.now);
+        return world.flag(words, of, index, count, who);
+    }
+    // The last block of the launch to retire raises the epoch, the first of its rank's words.
+    void retire_flags(warp& w, int* own, const action& who) {
+        require_world(who);
+        land_signals(w.before);
+        if (!counted_.retires(own, w.before, who, int(blocks_.size()))) return;
+        w.before.join(counted_.known_to_retired(own));
+        note_write(own, sizeof(int), who, true);
+        ++*own;
+    }
+
     // An error where nothing may be thrown (a destructor): reported at the next switch.
     void report_later(const std::string& words) {
         if (!failure_) failure_ = std::make_exception_ptr(error(words));
     }
 
   private:
-    int cluster_of(const warp& w) const { return w.home->number / shape_.cluster_blocks; }
+    global_shadow& shadow() { return shape_.world != nullptr ? shape_.world->shadow : shadow_; }
+    global_accessor by(const warp& w, int agent, tick when, const action& who, bool asynchronous,
+                       bool exchanged) const {
+        const int own_cluster = w.home->number / shape_.cluster_blocks;
+        return {agent, when, w.before, who, known_, own_cluster, launch_, shape_.rank, asynchronous, exchanged};
+    }
+    world_state& require_world(const action& who) const {
+        if (shape_.world == nullptr)
+            fail(name(who), " is in a launch of one rank, which has no flags: launch_ranks starts it");
+        return *shape_.world;
+    }
 
     void require_resident(const action& who) const {
         if (!shape_.resident)
@@ -313,13 +368,17 @@ class cluster {
         load_agents_.clear();
         for (barrier_state& barrier : cluster_barriers_) barrier = {};
         queued_multiplies_ = 0;
-        agents_ = int(warps_.size());
+        if (shape_.world != nullptr) launch_ = shape_.world->launches++;
+        agents_ = 0;
+        first_agent_ = new_agent();
+        for (size_t i = 1; i < warps_.size(); i++) new_agent();
         earlier_agent_ = new_agent();
         for (int place = 0; place < int(blocks_.size()); place++) {
             block& b = blocks_[place];
             b.number = number * int(blocks_.size()) + place;
             b.rank = place % shape_.cluster_blocks;
             b.place = place;
+            b.gpu = shape_.rank;
             b.running = shape_.warps;
             b.memory.start(arena_ + place * shared_memory::spacing, shape_.shared_bytes);
             b.semaphores.clear();
@@ -333,11 +392,11 @@ class cluster {
             std::unique_ptr<fiber> stack = std::move(w.stack);
             w = {};
             w.stack = std::move(stack);
-            w.id = id;
+            w.id = first_agent_ + id;
             w.index = id % shape_.warps;
             w.home = &blocks_[id / shape_.warps];
             w.machine = this;
-            w.before.see(id, w.now);
+            w.before.see(w.id, w.now);
             w.preference = dice_.next();
             w.multiply_agent = new_agent();
             w.store_agent = new_agent();
@@ -382,8 +441,12 @@ class cluster {
         while (running_ > 0) {
             if (failure_ || yields_) return;
             while (anything_in_flight() && (ready_.empty() || dice_.chance(temper_->land_in_256))) land_something();
-            if (ready_.empty()) fail(deadlock(blocks_, warps_, cluster_barriers_));
+            if (ready_.empty()) {
+                if (shape_.world != nullptr) return;
+                fail(deadlock, who_waits());
+            }
             resume(take_ready());
+            if (shape_.world != nullptr && dice_.chance(shape_.world->yields_in_256)) return;
         }
         if (failure_) return;
         while (!effects_.empty()) land(dice_.below(effects_.size()));
@@ -443,10 +506,10 @@ class cluster {
         raise(*e.raised, e.amount, e.carried, e.agent, e.when, e.who);
     }
     void raise(counter_state& s, int amount, const clock& carried, int agent, tick when, const action& who) {
-        counted_.raise(s, amount, carried, agent, when, who);
+        counting::raise(s, amount, carried, agent, when, who);
         std::erase_if(s.waiting, [&](const counter_state::sleeper& w) {
             if (s.value < w.at_least) return false;
-            make_ready(*w.who);
+            w.who->machine->make_ready(*w.who);
             return true;
         });
     }
@@ -556,13 +619,15 @@ class cluster {
     global_reads read_;
     global_shadow shadow_;
     counting counted_;
-    int number_ = 0;
+    int number_ = 0, launch_ = 0;
     std::vector<barrier_state> cluster_barriers_;
     random dice_{0};
     std::optional<temper> temper_;
     size_t queued_multiplies_ = 0;
-    int agents_ = 0, running_ = 0;
-    int earlier_agent_ = 0;  // the kernels before this one: their end is its only event
+    int agents_ = 0, first_agent_ = 0, running_ = 0;
+    std::vector<int> own_agents_;  // where ranks number theirs together
+    clock known_;                  // of a rank's launch, when it began
+    int earlier_agent_ = 0;        // the kernels before this one: their end is its only event
     bool waited_ = false;
     void* scheduler_ = nullptr;
     bool abandoning_ = false, yields_ = false;

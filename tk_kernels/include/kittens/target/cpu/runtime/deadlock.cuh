@@ -56,9 +56,11 @@ inline bool wait_alike(const warp& a, const warp& b) {
            a.waits.at_least == b.waits.at_least && same_place(a.waits.who.at, b.waits.who.at);
 }
 
-inline std::string deadlock(const std::vector<block>& blocks, const std::vector<warp>& warps,
-                            const std::vector<barrier_state>& of_clusters) {
-    std::string words = "deadlock: no warp can go on and nothing is in flight", gone;
+constexpr const char* deadlock = "deadlock: no warp can go on and nothing is in flight";
+
+inline std::string who_waits(const std::vector<block>& blocks, const std::vector<warp>& warps,
+                             const std::vector<barrier_state>& of_clusters) {
+    std::string words, gone;
     std::vector<bool> told(warps.size(), false);
     for (size_t i = 0; i < warps.size(); i++) {
         const warp& w = warps[i];
@@ -72,8 +74,8 @@ inline std::string deadlock(const std::vector<block>& blocks, const std::vector<
         }
         const bool of_cluster = std::any_of(of_clusters.begin(), of_clusters.end(),
                                             [&](const barrier_state& b) { return w.waits.barrier == &b; });
-        words += text("\n  block ", w.home->number, ", warp ", who, ": ", w.waits.who.op, " at ", place(w.waits.who.at),
-                      " waits for ",
+        words += text("\n  ", of_rank(w.home->gpu), "block ", w.home->number, ", warp ", who, ": ", w.waits.who.op,
+                      " at ", place(w.waits.who.at), " waits for ",
                       w.waits.counted != nullptr     ? missing(*w.waits.counted, w.waits.at_least)
                       : w.waits.semaphore != nullptr ? missing(blocks, *w.waits.semaphore, w.waits.phase)
                                                      : missing(warps, w, of_cluster));

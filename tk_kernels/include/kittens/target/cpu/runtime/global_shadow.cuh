@@ -16,7 +16,8 @@ struct global_accessor {
     tick when;
     const clock& before;
     const action& who;
-    int cluster;
+    const clock& known;  // when its launch began
+    int cluster, launch, rank;
     bool asynchronous;  // by the copy engine
     bool exchanged;     // the tensor is one that blocks hand to one another
 };
@@ -43,7 +44,7 @@ class global_shadow {
         uint16_t low, high;  // within the page
         access what;
         bool asynchronous, exchanged;
-        int agent, cluster;
+        int agent, cluster, launch, rank;
         tick when;
         action who;
     };
@@ -59,7 +60,10 @@ class global_shadow {
             const bool conflict = (what != access::read || past.what != access::read) &&
                                   !(what == access::add && past.what == access::add);
             if (conflict && !ordered) race(past, by, what);
-            if (conflict && past.cluster != by.cluster && !(past.exchanged && by.exchanged)) undeclared(past, by, what);
+            // Whoever comes behind a launch, its rank's next one and whom that one tells, has nothing to declare.
+            const bool apart = past.launch == by.launch ? past.cluster != by.cluster : past.rank != by.rank;
+            const bool behind = by.before.covers(past.agent, never) || by.known.covers(past.agent, past.when);
+            if (conflict && apart && !behind && !(past.exchanged && by.exchanged)) undeclared(past, by, what);
             if (by.asynchronous && past.what != access::read && !past.asynchronous &&
                 !by.before.covers_hand_over(past.agent, past.when))
                 missing_fence(past, by, what);
@@ -74,7 +78,9 @@ class global_shadow {
             }
         }
         if (!page.empty() && continues(page.back(), by, what, low)) page.back().high = high;
-        else page.push_back({low, high, what, by.asynchronous, by.exchanged, by.agent, by.cluster, by.when, by.who});
+        else
+            page.push_back({low, high, what, by.asynchronous, by.exchanged, by.agent, by.cluster, by.launch, by.rank,
+                            by.when, by.who});
     }
 
     static bool continues(const record& last, const global_accessor& by, access what, uint16_t low) {

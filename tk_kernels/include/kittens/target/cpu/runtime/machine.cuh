@@ -112,6 +112,7 @@ struct block {
     int number = 0;  // in the grid
     int rank = 0;    // in the cluster
     int place = 0;   // among the blocks that run together
+    int gpu = -1;    // rank of its GPU, where there are several
     int running = 0;
     shared_memory memory;
     std::deque<semaphore_state> semaphores;
@@ -130,7 +131,7 @@ struct block {
 };
 
 struct warp {
-    int id = 0;     // among the warps that run together, and as an agent
+    int id = 0;     // as an agent
     int index = 0;  // in the block
     block* home = nullptr;
     cluster* machine = nullptr;
@@ -149,7 +150,7 @@ struct warp {
     std::deque<multiply> queue;
     std::vector<register_claim> claims;
 
-    action doing(const char* op, site at) const { return {op, at, home->number, index}; }
+    action doing(const char* op, site at) const { return {op, at, home->number, index, home->gpu}; }
 };
 
 // The warp whose fiber runs on this host thread.

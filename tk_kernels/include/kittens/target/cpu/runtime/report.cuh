@@ -44,6 +44,7 @@ struct action {
     site at = {};
     int block = 0;
     int warp = 0;
+    int rank = -1;  // of its GPU, where there are several
 };
 
 inline std::string place(const site& at) {
@@ -59,11 +60,14 @@ inline bool same_place(const site& a, const site& b) {
 }
 
 inline bool same(const action& a, const action& b) {
-    return a.block == b.block && a.warp == b.warp && a.op == b.op && same_place(a.at, b.at);
+    return a.rank == b.rank && a.block == b.block && a.warp == b.warp && a.op == b.op && same_place(a.at, b.at);
 }
 
+// "rank 1, ", where there are several.
+inline std::string of_rank(int rank) { return rank < 0 ? "" : text("rank ", rank, ", "); }
+
 inline std::string name(const action& a) {
-    return text(a.op, " at ", place(a.at), " (block ", a.block, ", warp ", a.warp, ")");
+    return text(a.op, " at ", place(a.at), " (", of_rank(a.rank), "block ", a.block, ", warp ", a.warp, ")");
 }
 
 inline std::string plural(int64_t count, const std::string& word) {
