@@ -21,6 +21,7 @@ struct named {
         gl<int, 1, 1, dynamic, dynamic> table;
         counters done;
         task_queue queue;
+        flags<2> ranks;
     };
 
     kittens_device static void scalars() {
@@ -155,11 +156,17 @@ struct named {
         signal(g.done[0], signal_and_count(g.done[0]) + int(ticks()));
         await(g.done[0], 1);
         retire(g.done);
+        signal(g.ranks, 1, 0);
+        await(g.ranks, 0, epoch(g.ranks) + 1);
+        retire(g.ranks);
     }
 };
 
 void start(const named::globals& globals) {
     clear_counter_on(nullptr, stall_report());
+    collect_launches(2);
+    launch_of_rank<named>({1, named::shared_bytes}, nullptr, globals, 0);
+    run_collected();
     const launch_shape shape{multiprocessors(), named::shared_bytes};
     if (resident_blocks<named>(shape) == 0 || multiprocessor_shared_bytes() < block_shared_bytes())
         throw std::runtime_error(stalled_counter());

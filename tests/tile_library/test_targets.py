@@ -18,6 +18,7 @@ UNIT = Path(__file__).with_name("contract.cu")  # calls what CONTRACT.md names
 # How lanes, instructions and addresses are reached, and methods: no kernel calls these.
 INTERNAL = {
     "acquire",
+    "acquire_of_system",
     "add_one",
     "fence_proxies",
     "nanoseconds",

@@ -13,8 +13,8 @@ template <typename Gl, int Most> struct peers {
     kittens_host_device const exchanged<Gl>& on(int rank) const { return of[rank]; }
 };
 
-// All ranks meet: what each has done before, all see behind it. By one warp of each block, each block with as many flags
-// of its own, from `index` on, as there are ranks; it is the launch's meeting number `met` there, 1 .. `in_all`.
+// All ranks meet: what each has done before, all see behind it. By one warp of each block, each block with as many
+// flags of its own, from `index` on, as there are ranks; it is the launch's meeting number `met` there, 1 .. `in_all`.
 template <int Most>
 kittens_device void meet(const flags<Most>& f, int index, int met, int in_all, site where = kittens_here) {
     const int began = epoch(f, where) * in_all;

@@ -1,5 +1,5 @@
-// GPU targets: flags between ranks. As counters (exchange.cuh), at system scope: red.release.sys and ld.acquire.sys, the
-// other GPU's memory being mapped here. No multicast object is made or used.
+// GPU targets: flags between ranks. As counters (exchange.cuh), at system scope: red.release.sys and ld.acquire.sys on
+// memory of the other GPU that is mapped here. No multicast object is made or used.
 #pragma once
 
 #include "kittens/target/gpu/exchange.cuh"
