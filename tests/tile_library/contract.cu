@@ -156,7 +156,7 @@ struct named {
         signal(g.done[0], signal_and_count(g.done[0]) + int(ticks()));
         await(g.done[0], 1);
         retire(g.done);
-        signal(g.ranks, 1, 0);
+        signal(g.ranks, 1, 0, epoch(g.ranks) + 1);
         await(g.ranks, 0, epoch(g.ranks) + 1);
         retire(g.ranks);
     }

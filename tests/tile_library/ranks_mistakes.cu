@@ -9,13 +9,13 @@ namespace {
 #define MEETINGS(mistake) {"meetings_" #mistake, start<meetings<meeting::mistake>>}
 
 const entry programs[] = {
-    SHARES(no_await),       SHARES(short_target),    SHARES(no_signal),         SHARES(wrong_rank),
-    SHARES(wrong_flag),     SHARES(signals_first),   SHARES(one_set),           SHARES(set_of_before),
-    SHARES(not_retired),    SHARES(one_not_retired), SHARES(used_after),        SHARES(cleared),
-    SHARES(own_counter),    SHARES(undeclared),      SHARES(epoch_late),        SHARES(one_flag_for_all),
-    SHARES(no_such_flag),   SHARES(no_such_rank),    ENGINE(read_wait),         ENGINE(wait_after),
-    ENGINE(load_too_early), DIRECT(not_opened),      DIRECT(opened_by_another), DIRECT(opened_late),
-    MEETINGS(no_second),    MEETINGS(too_early),
+    SHARES(no_await),      SHARES(short_target),    SHARES(no_signal),    SHARES(wrong_rank),
+    SHARES(wrong_flag),    SHARES(signals_first),   SHARES(one_set),      SHARES(set_of_before),
+    SHARES(not_retired),   SHARES(one_not_retired), SHARES(used_after),   SHARES(cleared),
+    SHARES(own_counter),   SHARES(undeclared),      SHARES(epoch_late),   SHARES(one_flag_for_all),
+    SHARES(does_not_rise), SHARES(no_such_flag),    SHARES(no_such_rank), ENGINE(read_wait),
+    ENGINE(wait_after),    ENGINE(load_too_early),  DIRECT(not_opened),   DIRECT(opened_by_another),
+    DIRECT(opened_late),   MEETINGS(no_second),     MEETINGS(too_early),
 };
 
 }  // namespace

@@ -55,6 +55,7 @@ enum class sharing {
     undeclared,
     epoch_late,
     one_flag_for_all,
+    does_not_rise,
     no_such_flag,
     no_such_rank
 };
@@ -72,7 +73,7 @@ template <sharing S> struct shares : program {
         if (warp_index() != 0) return;
         if (S == sharing::cleared && block_index() == 0) *g.f.at(g.f.rank, 0) = 0;
         retire(g.f);
-        if (S == sharing::used_after) signal(g.f, 0, flag_of(g.f.rank));
+        if (S == sharing::used_after) signal(g.f, 0, flag_of(g.f.rank), began + 1);
     }
     kittens_device static void give(const globals_t& g, int began, int set) {
         rows_of_16 x;
@@ -80,7 +81,7 @@ template <sharing S> struct shares : program {
         for (int step = 0; step < g.f.ranks; step++) {
             const int to = rotation(g.f, step);
             const int index = S == sharing::one_flag_for_all ? flag_of(0) : flag_of(g.f.rank);
-            if (S == sharing::signals_first) signal(g.f, to, index);
+            if (S == sharing::signals_first) signal(g.f, to, index, began + 1);
             store(g.staging.on(to), x, place(set, g.f.rank));
             if (S == sharing::signals_first || (S == sharing::no_signal && g.f.rank == 1)) continue;
             if (S == sharing::own_counter && to == (g.f.rank + 1) % g.f.ranks) signal(g.of_next[block_index()]);
@@ -90,14 +91,15 @@ template <sharing S> struct shares : program {
                                                 : to,
                    S == sharing::no_such_flag ? flag_count
                    : S == sharing::wrong_flag ? flag_of((g.f.rank + 1) % g.f.ranks)
-                                              : index);
+                                              : index,
+                   S == sharing::does_not_rise ? 1 : began + 1);
         }
     }
     kittens_device static void take(const globals_t& g, int began, int set) {
         rows_of_16 x, sum;
         fill(sum, 0.f);
         if (S == sharing::own_counter) await(g.ready[block_index()], 1);
-        if (S == sharing::one_flag_for_all) await(g.f, flag_of(0), (began + 1) * g.f.ranks);
+        if (S == sharing::one_flag_for_all) await(g.f, flag_of(0), began + 1);
         for (int from = 0; from < g.f.ranks; from++) {
             if (S != sharing::no_await && S != sharing::one_flag_for_all)
                 await(g.f, flag_of(from), S == sharing::short_target ? began : began + 1);
@@ -131,7 +133,7 @@ template <engine E> struct by_engine : program {
                 store_async(g.staging.on(to), x, place(set, g.f.rank));
                 if (E == engine::read_wait) store_read_wait();
                 else if (E != engine::wait_after) store_wait();
-                signal(g.f, to, flag_of(g.f.rank));
+                signal(g.f, to, flag_of(g.f.rank), began + 1);
             }
             store_wait();
             {
@@ -162,14 +164,14 @@ template <directly D> struct direct : program {
         if (warp_index() != 0) return;
         const int began = epoch(g.f);
         rows_of_16 x, sum;
-        for (int step = 0; step < g.f.ranks; step++) signal(g.f, rotation(g.f, step), flag_of(g.f.rank, 1));
+        for (int step = 0; step < g.f.ranks; step++) signal(g.f, rotation(g.f, step), flag_of(g.f.rank, 1), began + 1);
         fill(x, g.value);
         for (int step = 0; step < g.f.ranks; step++) {
             const int to = rotation(g.f, step), opens = D == directly::opened_by_another ? (to + 1) % g.f.ranks : to;
             if (D != directly::not_opened && D != directly::opened_late) await(g.f, flag_of(opens, 1), began + 1);
             store(g.staging.on(to), x, place(0, g.f.rank));
             if (D == directly::opened_late) await(g.f, flag_of(opens, 1), began + 1);
-            signal(g.f, to, flag_of(g.f.rank));
+            signal(g.f, to, flag_of(g.f.rank), began + 1);
         }
         fill(sum, 0.f);
         for (int from = 0; from < g.f.ranks; from++) {

@@ -18,7 +18,7 @@ template <typename Gl, int Most> struct peers {
 template <int Most>
 kittens_device void meet(const flags<Most>& f, int index, int met, int in_all, site where = kittens_here) {
     const int began = epoch(f, where) * in_all;
-    for (int step = 0; step < f.ranks; step++) signal(f, rotation(f, step), index + f.rank, 1, where);
+    for (int step = 0; step < f.ranks; step++) signal(f, rotation(f, step), index + f.rank, began + met, where);
     for (int from = 0; from < f.ranks; from++) await(f, index + from, began + met, where);
 }
 

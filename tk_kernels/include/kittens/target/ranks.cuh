@@ -5,8 +5,9 @@
 namespace kittens {
 
 // Words in every rank's memory: how many launches have ended there (its epoch), how many of its blocks have retired,
-// then `count` flags. They are cleared once, when their memory is made, and only rise: what a launch awaits follows
-// from the epoch, so that a rank that is a launch ahead harms nobody. Each of a launch's blocks calls `retire`.
+// then `count` flags. They are cleared once, when their memory is made, and only rise: to a value that follows from the
+// epoch, so that launches that leave some out, or a rank that is one ahead, harm nobody. Each of a launch's blocks calls
+// `retire`.
 template <int Most> struct flags {
     int* words[Most];  // of each rank
     int rank, ranks, count;

@@ -15,13 +15,12 @@ template <int Most> kittens_device int epoch(const flags<Most>& f, site where = 
     return *f.own();
 }
 
-// Raises a flag of rank `to`. Whoever waits for it sees what this warp has stored on any rank and waited for, and what
+// Raises a flag of rank `to` to a value; no other rank raises that one. Whoever waits for it sees what this warp has stored on any rank and waited for, and what
 // barriers and counters have put before that.
 template <int Most>
-kittens_device void signal(const flags<Most>& f, int to, int index, int amount = 1, site where = kittens_here) {
+kittens_device void signal(const flags<Most>& f, int to, int index, int value, site where = kittens_here) {
     const auto [w, who] = cpu::begin("signal", where);
     if (to < 0 || to >= f.ranks) cpu::fail(cpu::name(who), " names rank ", to, " of ", f.ranks);
-    if (amount < 1) cpu::fail(cpu::name(who), " raises a flag by ", amount, ": flags only rise");
     cpu::counter_state& state = w.machine->use_flag(w, f.words[to], f.own(), to, index, f.count, who);
     w.before.hand_over();
     w.machine->start({.what = cpu::effect::kind::signal,
@@ -30,12 +29,12 @@ kittens_device void signal(const flags<Most>& f, int to, int index, int amount =
                       .when = w.now,
                       .carried = w.before,
                       .raised = &state,
-                      .amount = amount});
+                      .amount = value});
     cpu::next_tick(w);
 }
 
-// Waits until a flag of this rank has come so far, counted over all launches: by this warp, and by those that a barrier
-// or a semaphore puts behind it.
+// Waits until a flag of this rank has come so far: by this warp, and by those that a barrier or a semaphore puts behind
+// it.
 template <int Most>
 kittens_device void await(const flags<Most>& f, int index, int at_least, site where = kittens_here) {
     const auto [w, who] = cpu::begin("await", where);

@@ -1,4 +1,4 @@
-// GPU targets: flags between ranks. As counters (exchange.cuh), at system scope: red.release.sys and ld.acquire.sys on
+// GPU targets: flags between ranks. As counters (exchange.cuh), at system scope: st.release.sys and ld.acquire.sys on
 // memory of the other GPU that is mapped here. No multicast object is made or used.
 #pragma once
 
@@ -15,14 +15,14 @@ template <int Most> kittens_device int epoch(const flags<Most>& f, site = kitten
     return ended;
 }
 
-// Raises a flag of rank `to`. Whoever waits for it sees what this warp has stored on any rank and waited for, and what
+// Raises a flag of rank `to` to a value; no other rank raises that one. Whoever waits for it sees what this warp has stored on any rank and waited for, and what
 // barriers and counters have put before that.
 template <int Most>
-kittens_device void signal(const flags<Most>& f, int to, int index, int amount = 1, site = kittens_here) {
+kittens_device void signal(const flags<Most>& f, int to, int index, int value, site = kittens_here) {
     __syncwarp();
     if (elect()) {
         fence_proxies();
-        asm volatile("red.release.sys.global.add.s32 [%0], %1;" ::"l"(f.at(to, index)), "r"(amount) : "memory");
+        asm volatile("st.release.sys.global.s32 [%0], %1;" ::"l"(f.at(to, index)), "r"(value) : "memory");
     }
     __syncwarp();
 }
@@ -33,8 +33,8 @@ kittens_device int acquire_of_system(const int* from) {
     return value;
 }
 
-// Waits until a flag of this rank has come so far, counted over all launches (a number that wraps around): by this
-// warp, and by those that a barrier or a semaphore puts behind it. As a counter's, a wait of two seconds is the last.
+// Waits until a flag of this rank has come so far, as a number that wraps around: by this warp, and by those that a
+// barrier or a semaphore puts behind it. As of a counter, a wait of two seconds is the last.
 template <int Most> kittens_device void await(const flags<Most>& f, int index, int at_least, site = kittens_here) {
     constexpr uint64_t longest = 2'000'000'000;
     if (elect()) {

@@ -91,6 +91,15 @@ class counting {
 
     // A signal takes effect.
     static void raise(counter_state& s, int amount, const clock& carried, int warp, tick when, const action& who) {
+        if (s.rank >= 0) {  // a flag, which rises to a value
+            if (!s.raises.empty() && s.raises.back().who.rank != who.rank)
+                fail(name(who), " raises ", describe(s), ", as ", name(s.raises.back().who),
+                     " did: a flag has one rank that raises it");
+            amount -= s.value;
+            if (amount < 1)
+                fail(name(who), " raises ", describe(s), " to ", s.value + amount, ", and it holds ", s.value,
+                     ": flags only rise");
+        }
         s.value += amount;
         *s.is.at() = s.value;
         clock gathered = s.raises.empty() ? clock() : s.raises.back().gathered;
