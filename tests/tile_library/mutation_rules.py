@@ -215,7 +215,7 @@ def _other_calls(code: str, begin: int, end: int, call: re.Match[str]) -> Iterat
         yield "group", code[begin : call.start("sizes")] + f"<({sizes[1:-1]}) + 1>" + code[call.end("sizes") : end]
     if name == "await":
         for other in ("- 1", "+ 1"):
-            yield "counter", f"await({given[0]}, ({given[1]}) {other});"
+            yield "counter", f"await({', '.join(given[:-1])}, ({given[-1]}) {other});"
     if name == "init" and len(given) >= 2:
         last = 1 if "." in call[0] else 2
         if last < len(given):

@@ -79,7 +79,6 @@ template <bool TwoShot> struct kernel {
                     store(g.out, x, {0, 0, 0, col});
                 });
         }
-        sync_block();
         if (warp_index() == 0) retire(g.f);
     }
 
