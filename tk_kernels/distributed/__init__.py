@@ -8,4 +8,7 @@ multicast is not used, and has to be off: see `memory`. Without a GPU `world` ru
 """
 
 from .memory import world as world
+from .operators import all_gather as all_gather
 from .operators import all_reduce as all_reduce
+from .operators import all_to_all as all_to_all
+from .operators import reduce_scatter as reduce_scatter

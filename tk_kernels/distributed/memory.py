@@ -65,10 +65,10 @@ def world(ranks: int) -> Iterator[list[str]]:
     all_ranks = World()
     names = [f"tk_world_{next(_numbers)}" for _ in range(ranks)]
     _known.update({name: Ranks(rank, ranks, world=all_ranks) for rank, name in enumerate(names)})
-    compiled("all_reduce", CPU, "begin_world")(ranks)
+    compiled("collectives", CPU, "begin_world")(ranks)
     try:
         yield names
-        compiled("all_reduce", CPU, "run_world")()
+        compiled("collectives", CPU, "run_world")()
         for step in all_ranks.behind:
             step()
     finally:
@@ -108,7 +108,7 @@ def _of_process_group(name: str) -> Ranks:
 def words_of(name: str, ranks: Ranks, device: torch.device) -> Tensor:
     """Addresses of all ranks' flags, zeros when they are made."""
     if not ranks.made:
-        ranks.made.append(_allocated(name, ranks, 4 * int(compiled("all_reduce", device, "words")()), device))
+        ranks.made.append(_allocated(name, ranks, 4 * int(compiled("collectives", device, "words")()), device))
     return ranks.made[0][1]
 
 

@@ -1,4 +1,4 @@
-"""`tk.distributed.all_reduce`: ranks side by side on the CPU, and on the GPUs that there are."""
+"""`tk.distributed`: collectives of ranks that run side by side on the CPU."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from tk_kernels.distributed import all_reduce, world
+from tk_kernels.distributed import all_gather, all_reduce, all_to_all, reduce_scatter, world
 from tk_kernels.distributed.memory import MULTICAST_OFF
+from tk_kernels.distributed.operators import COLLECTIVES
 
 
 def drawn(shape: tuple[int, ...], ranks: int, seed: int) -> list[Tensor]:
@@ -52,6 +53,25 @@ def test_calls_of_many_sizes_and_both_ways_follow_one_another(monkeypatch: pytes
             assert all(torch.equal(of_rank[i], summed(xs)) for of_rank in outs), f"seed {seed}, call {i}"
 
 
+@pytest.mark.parametrize("ranks", [2, 3, 8])
+@pytest.mark.parametrize("shape", [(1,), (2, 7), (3, 520), (2, 2, 1024)])
+def test_rows_come_where_they_belong(shape: tuple[int, ...], ranks: int) -> None:
+    """Gathered in the order of the ranks; of parts, each rank's; sums in float32."""
+    whole = (ranks * shape[0], *shape[1:])
+    xs, ys = drawn(shape, ranks, 0), drawn(whole, ranks, 1)
+    with world(ranks) as groups:
+        outs = [
+            (all_gather(x, group), reduce_scatter(y, group), all_to_all(y, group))
+            for x, y, group in zip(xs, ys, groups, strict=True)
+        ]
+    total = summed(ys)
+    for rank, (gathered, scattered, exchanged) in enumerate(outs):
+        part = slice(rank * shape[0], (rank + 1) * shape[0])
+        assert torch.equal(gathered, torch.cat(xs))
+        assert torch.equal(scattered, total[part])
+        assert torch.equal(exchanged, torch.cat([y[part] for y in ys]))
+
+
 def test_what_is_not_dense_is_copied() -> None:
     xs = [x.t() for x in drawn((24, 40), 2, 0)]
     with world(2) as groups:
@@ -73,7 +93,7 @@ def test_ranks_that_do_not_call_are_told() -> None:
     ("keywords", "words"),
     [
         ({"way": "three_shot"}, "way: got 'three_shot', needs one of one_shot, two_shot"),
-        ({"blocks": 33}, "blocks: got 33, needs an integer from 1 to 32"),
+        ({"blocks": 65}, "blocks: got 65, needs an integer from 1 to 64"),
         ({"group": "nobody"}, "group: 'nobody' has no ranks on the device cpu; CPU tensors need a `world`"),
     ],
 )
@@ -98,9 +118,14 @@ def test_the_variables_that_keep_multicast_off_are_the_known_ones() -> None:
     assert set(MULTICAST_OFF) == {"NCCL_NVLS_ENABLE", "TORCH_SYMM_MEM_DISABLE_MULTICAST", "NVSHMEM_DISABLE_NVLS"}
 
 
-def test_tracing_knows_the_shape() -> None:
-    traced = torch.compile(lambda x: all_reduce(x, "later"), backend="eager", fullgraph=True)
+def test_parts_need_a_dimension_that_the_ranks_divide() -> None:
+    with world(2) as groups, pytest.raises(ValueError, match=r"x: got shape \(3, 8\), needs a first .* 2 ranks divide"):
+        all_to_all(torch.zeros(3, 8, dtype=torch.bfloat16), groups[0])
+
+
+def test_tracing_knows_the_shapes() -> None:
+    collective = torch.ops.tk_kernels._collective
     with torch._subclasses.FakeTensorMode():
-        assert torch.ops.tk_kernels._all_reduce(torch.empty(3, 5, dtype=torch.bfloat16), "later").shape == (3, 5)
-    with pytest.raises(ValueError, match="group: 'later' has no ranks"):
-        traced(torch.zeros(8, dtype=torch.bfloat16))
+        x = torch.empty(6, 5, dtype=torch.bfloat16)
+        rows = {what: collective(x, what, "some", 3).shape[0] for what in COLLECTIVES}
+    assert rows == {"all_reduce": 6, "all_reduce_in_two": 6, "all_gather": 18, "reduce_scatter": 2, "all_to_all": 6}

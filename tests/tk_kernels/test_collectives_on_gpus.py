@@ -1,4 +1,4 @@
-"""`tk.distributed.all_reduce` by a process a GPU, against PyTorch's sums and its own bits of an earlier call."""
+"""`tk.distributed` by a process a GPU, against PyTorch's sums and its own bits of an earlier call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from tk_kernels.distributed import all_reduce
+from tk_kernels.distributed import all_gather, all_reduce, all_to_all, reduce_scatter
 from tk_kernels.distributed.memory import MULTICAST_OFF
 
 pytestmark = pytest.mark.gpu
@@ -35,6 +35,15 @@ def of_rank(rank: int, ranks: int, meeting: str) -> None:
         for way in ("one_shot", "two_shot", None):
             x = torch.randn(size, generator=draws, device=device).bfloat16()
             assert torch.equal(all_reduce(x, way=way), summed(x)), (size, way)
+    for size in [(1,), (3, 7), (5, 520), (7, 100_000)]:
+        x = torch.randn(size, generator=draws, device=device).bfloat16()
+        y = torch.randn(ranks * size[0], *size[1:], generator=draws, device=device).bfloat16()
+        gathered, exchanged = x.new_empty((ranks * size[0], *size[1:])), torch.empty_like(y)
+        dist.all_gather_into_tensor(gathered, x)
+        dist.all_to_all_single(exchanged, y)
+        assert torch.equal(all_gather(x), gathered)
+        assert torch.equal(all_to_all(y), exchanged)
+        assert torch.equal(reduce_scatter(y), summed(y)[rank * size[0] : (rank + 1) * size[0]])
     # Ranks that are late, by turns, on calls of many sizes, without a word between the hosts.
     calls = []
     for i in range(300):
