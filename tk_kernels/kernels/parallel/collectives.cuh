@@ -73,7 +73,7 @@ struct launch_of {
         store(g.given.on(to), x, {0, set, g.f.rank, col});
     }
     // What rank `from` has given; its own numbers, in row `own`, a rank has where they are.
-    kittens_device void take(line& x, int from, int own, int col) const {
+    kittens_device void fetch(line& x, int from, int own, int col) const {
         if (from == g.f.rank) load(x, g.in, {0, 0, own, col});
         else load(x, g.given.on(g.f.rank), {0, set, from, col});
     }
@@ -81,7 +81,7 @@ struct launch_of {
         zero(sum);
         for (int from = 0; from < g.f.ranks; from++) {
             line x;
-            take(x, from, own, col);
+            fetch(x, from, own, col);
             map_lines(sum, ops::add{}, sum, x);
         }
     }
@@ -109,7 +109,7 @@ template <bool Parts, bool Sums> struct exchange_kernel {
             } else {
                 for (int from = 0; from < g.f.ranks; from++) {
                     line x;
-                    l.take(x, from, own, col);
+                    l.fetch(x, from, own, col);
                     store(g.out, x, {0, 0, from, col});
                 }
             }
