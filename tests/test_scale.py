@@ -10,17 +10,17 @@ import pytest
 from tests.scale import code_lines, scale, tracked
 
 BUDGET = {
-    "product": 47_070,
-    "tk_kernels": 18_564,
+    "product": 47_808,
+    "tk_kernels": 19_302,
     "harness": 9_700,
     "baselines": 2_899,
     "paper_figures": 12_656,
     "configs": 1_307,
     "tools": 1_818,
     "examples": 126,
-    "tests": 37_196,
-    "product files": 699,
-    "words of prose": 19_015,
+    "tests": 37_780,
+    "product files": 713,
+    "words of prose": 19_394,
 }
 SLACK = 0.01
 """A room may be so much lighter than its budget before the budget has to follow."""
