@@ -2,9 +2,9 @@
 // every rank:
 //
 //   all_gather      its own row to all; who gets them lines them up
-//   all_reduce      the same, and who gets them adds them up (one-shot): W - 1 times the bytes on the wire, one exchange
-//                   of flags. Two-shot: a rank gets its share of the numbers from all, and gives its sums to all: twice
-//                   (W - 1) / W of the bytes, two exchanges
+//   all_reduce      the same, and who gets them adds them up (one-shot): W - 1 times the bytes on the wire, one
+//                   exchange of flags. Two-shot: a rank gets its share of the numbers from all, and gives its sums to
+//                   all: twice (W - 1) / W of the bytes, two exchanges
 //   reduce_scatter  row p of its own to rank p, who adds up
 //   all_to_all      the same, and rank p lines them up
 //

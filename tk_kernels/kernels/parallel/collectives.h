@@ -24,8 +24,8 @@ struct problem {
 std::int64_t staging_bytes_for(std::int64_t cols, int ranks);
 std::int64_t words();
 
-// Each rank launches its part on its own stream; blocks: of each rank, at most 64. Throws std::invalid_argument for more
-// ranks than 8, std::runtime_error where CUDA refuses.
+// Each rank launches its part on its own stream; blocks: of each rank, at most 64. Throws std::invalid_argument for
+// more ranks than 8, std::runtime_error where CUDA refuses.
 void launch(const problem&, int blocks, void* stream);
 
 // The launches of several ranks in one process, which the cpu target runs together, between these two.

@@ -1,13 +1,13 @@
-// What ranks, processes of one host with a GPU each, hand to one another: tensors that lie on every rank, and flags that
-// they raise on one another's GPUs. Each launches the same kernel by launch_ranks, without a word between hosts.
+// What ranks, processes of one host with a GPU each, hand to one another: tensors that lie on every rank, and flags
+// that they raise on one another's GPUs. Each launches the same kernel by launch_ranks, without a word between hosts.
 #pragma once
 
 namespace kittens {
 
 // Words in every rank's memory: how many launches have ended there (its epoch), how many of its blocks have retired,
 // then `count` flags. They are cleared once, when their memory is made, and only rise: to a value that follows from the
-// epoch, so that launches that leave some out, or a rank that is one ahead, harm nobody. Each of a launch's blocks calls
-// `retire`.
+// epoch, so that launches that leave some out, or a rank that is one ahead, harm nobody. Each of a launch's blocks
+// calls `retire`.
 template <int Most> struct flags {
     int* words[Most];  // of each rank
     int rank, ranks, count;

@@ -15,8 +15,8 @@ template <int Most> kittens_device int epoch(const flags<Most>& f, site where = 
     return *f.own();
 }
 
-// Raises a flag of rank `to` to a value; no other rank raises that one. Whoever waits for it sees what this warp has stored on any rank and waited for, and what
-// barriers and counters have put before that.
+// Raises a flag of rank `to` to a value; no other rank raises that one. Whoever waits for it sees what this warp has
+// stored on any rank and waited for, and what barriers and counters have put before that.
 template <int Most>
 kittens_device void signal(const flags<Most>& f, int to, int index, int value, site where = kittens_here) {
     const auto [w, who] = cpu::begin("signal", where);

@@ -15,8 +15,8 @@ template <int Most> kittens_device int epoch(const flags<Most>& f, site = kitten
     return ended;
 }
 
-// Raises a flag of rank `to` to a value; no other rank raises that one. Whoever waits for it sees what this warp has stored on any rank and waited for, and what
-// barriers and counters have put before that.
+// Raises a flag of rank `to` to a value; no other rank raises that one. Whoever waits for it sees what this warp has
+// stored on any rank and waited for, and what barriers and counters have put before that.
 template <int Most>
 kittens_device void signal(const flags<Most>& f, int to, int index, int value, site = kittens_here) {
     __syncwarp();
