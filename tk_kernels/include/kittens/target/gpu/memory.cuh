@@ -355,8 +355,7 @@ kittens_device void load_rows(Dst& dst, const Src* rows, int count, int first = 
             const bool given = row >= 0 && row < count;
             const auto* from = reinterpret_cast<const uint32_t*>(rows[given ? row : 0].data + Dst::col(0, 0));
 #pragma unroll
-            for (int j = 0; j < 2 * Dst::width; j++)
-                unpack(&dst.data[i][4 * j + 2 * half], given ? from[4 * j] : 0);
+            for (int j = 0; j < 2 * Dst::width; j++) unpack(&dst.data[i][4 * j + 2 * half], given ? from[4 * j] : 0);
         }
 }
 template <shared_vec Dst, register_tile Src>
