@@ -12,6 +12,7 @@ writes, `out` of `gemm` or an `inplace` x, has to be batched. `torch.func.grad` 
 
 __version__ = "0.1.0"
 
+from . import distributed as distributed
 from . import ops
 from .ops import *  # noqa: F403
 
