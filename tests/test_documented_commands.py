@@ -35,7 +35,10 @@ from paper_figures.command.reproduce import parser as report_parser
 from paper_figures.exhibits import choose_exhibits
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "results/README.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+)
 ENTER = ". .venv/bin/activate"
 PROGRAMS = ("make", "python", "python3", "reproduce-paper", "tk-bench", "pip", "bundle/run", ".")
 NEEDS_THE_ENVIRONMENT = ("python", "reproduce-paper", "tk-bench", "pip")
