@@ -145,4 +145,4 @@ def test_it_builds_without_a_warning(tmp_path: Path) -> None:
     assert "softmax(scale q k^T)" in (tmp_path / "site" / "api" / "operators.html").read_text()
     assert "headline_tflops" in (tmp_path / "site" / "api" / "results.html").read_text()
     assert "Starts a load; its bytes" in (tmp_path / "site" / "api" / "tile_library.html").read_text()
-    assert "Two commands" in (tmp_path / "site" / "index.html").read_text()
+    assert "Questions" in (tmp_path / "site" / "index.html").read_text()
