@@ -125,7 +125,6 @@ def _sweep(invocation: Invocation, screen: Screen, interrupts: _Interrupts) -> i
         if invocation.store is None:
             code = _say("interrupted; nothing had been stored", 130)
         else:
-            screen.unfinished()
             code = _say(f"interrupted; what was measured is stored; go on with: {invocation.resume_command}", 130)
     except HarnessError as error:
         advice = f"; go on with: {invocation.resume_command}" if invocation.folders and error.exit_code == 1 else ""

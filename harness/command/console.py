@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -11,11 +10,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 from rich.text import Text
 
-from harness import workloads
 from harness.measure import ledger
-from harness.measure.messages import Done, Inspected, Machine, Phase, Timing
+from harness.measure.messages import Inspected, Machine, Phase, Timing
 from harness.plan.planning import Group, Plan
-from harness.plan.small_problems import as_argument, smaller
 from harness.records import headline
 from harness.records.naming import Contestant
 from harness.records.rows import IDLE, Measurement, Ratio, Status
@@ -27,8 +24,6 @@ FILE_WIDTH = 140
 """Width of a table that is written to a file or a pipe, in characters."""
 PATIENCE_MINUTES = 2.0
 """Runs on a CPU that may take longer say so before they start."""
-SECONDS_A_CASE = 1.0
-"""Computing time on a CPU of the smaller problem that is offered instead."""
 
 
 class _Stdout(Console):
@@ -58,8 +53,6 @@ class Screen:
         self._group: Group | None = None
         self._title = ""
         self._remarked: set[str] = set()
-        self._began: list[tuple[str, float]] = []
-        """What the worker has begun in the group that it is at, and when."""
 
     def __enter__(self) -> Screen:
         self._progress.start()
@@ -86,21 +79,13 @@ class Screen:
             self._line("measured roofs: " + ", ".join(f"{k} {v:.4g}" for k, v in machine.roofs.items()))
         if not machine.timed:
             self._line("this device verifies; it does not time")
-            self._advise(plan, machine, plan.estimated_minutes(False, able, machine.cpu_gflops))
-
-    def _advise(self, plan: Plan, machine: Machine, minutes: float) -> None:
-        """Warns that a CPU will need minutes, and offers a problem that takes seconds."""
-        if machine.timed or not machine.cpu_gflops or minutes < PATIENCE_MINUTES:
-            return
-        least = min((group.problem for group in plan.groups), key=workloads.load(plan.workload).flops)
-        small = smaller(plan.workload, least, SECONDS_A_CASE * machine.cpu_gflops * 1e9)
-        offer = f"; seconds with smaller problems, such as {as_argument(small)}" if small else ""
-        self._line(f"this may take {minutes:.0f} minutes on this CPU{offer}")
+            minutes = plan.estimated_minutes(False, able, machine.cpu_gflops)
+            if minutes >= PATIENCE_MINUTES:
+                self._line(f"this may take {minutes:.0f} minutes on this CPU, seconds with smaller problems=[...]")
 
     def group(self, number: int, group: Group) -> None:
         """A group starts."""
         self._group, self._title = group, group.problem.title
-        self._began = [("start", time.monotonic())]
         self._progress.update(self._task, completed=number)
         self.status("")
 
@@ -115,23 +100,10 @@ class Screen:
             who = ""
             if self._group is not None and 0 <= event.index < len(self._group.contestants):
                 who = str(self._group.contestants[event.index])
-            self._began.append((f"{event.name} {who}".strip(), time.monotonic()))
-            self.status(self._began[-1][0])
-        elif isinstance(event, Done):
-            self._began = []
+            self.status(f"{event.name} {who}".strip())
         elif isinstance(event, Timing):
             width = f", medians known to {event.worst_width * 100:.2f} %" if event.worst_width < 1 else ""
             self.status(f"timing: round {event.round}, {event.seconds:.0f} s{width}")
-
-    def unfinished(self) -> None:
-        """What an interrupted problem has taken so far, of which nothing is stored: one that never ends says where."""
-        if not self._began:
-            return
-        ends = [*(when for _, when in self._began[1:]), time.monotonic()]
-        taken: dict[str, float] = {}
-        for (name, when), end in zip(self._began, ends, strict=True):
-            taken[name] = taken.get(name, 0.0) + end - when
-        self._line(f"not finished: {self._title}: {', '.join(f'{name} {s:.1f} s' for name, s in taken.items())}")
 
     def result(self, plan: Plan, group: Group, stored: StoredGroup) -> None:
         """A group is stored, perhaps while the next one is at work."""
@@ -170,7 +142,6 @@ class Screen:
         where = machine.gpu.get("name", "CPU, verification only")
         cases = sum(group.problem.title not in one.unsupported for one in able for group in plan.groups)
         self._line(f"{plan.name} on {where}: {cases} case{'s' if cases != 1 else ''}, about {minutes:.1f} minutes")
-        self._advise(plan, machine, minutes)
         self.out.print(plan_table(plan, inspected))
         for one in inspected:
             if one.missing:

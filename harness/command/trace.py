@@ -26,7 +26,7 @@ from harness import workloads
 from harness.command.cli import OBJECTIONS, sentence
 from harness.measure.verification import check_outputs
 from harness.plan.help import FLAGS
-from harness.plan.implementations import LoadError, OptionError, load
+from harness.plan.implementations import load
 from harness.plan.planning import make_plan
 from harness.plan.seeds import derived
 from harness.records import provenance
@@ -60,8 +60,6 @@ def trace(words: Sequence[str]) -> Path:
     group, contestant = plan.groups[0], plan.contestants[0]
     try:
         implementation, device = load(contestant), instantiate(dict(plan.device))
-    except (LoadError, OptionError) as error:
-        raise HarnessError(str(error), exit_code=2) from None
     except InstantiationException as error:  # Hydra wraps what the device's constructor raised
         raise HarnessError(one_line(error.__cause__ or error), exit_code=2) from None
     refusal = implementation.available() or implementation.supports(group.problem, device.kind)

@@ -26,7 +26,7 @@ from harness.measure.line import Line, ProcessBrokenError
 from harness.measure.messages import Broken, Done, Inspected, Timing
 from harness.measure.seal import Seal
 from harness.measure.settling import settle_group
-from harness.plan.implementations import LoadError, OptionError, load
+from harness.plan.implementations import LoadError, load
 from harness.plan.planning import Candidate, Group, Limits, TimerSettings
 from harness.records.errors import one_line
 from harness.records.rows import Status
@@ -49,7 +49,7 @@ def inspect(contestant: Candidate, problems: Sequence[Any], kind: str) -> Inspec
             version=implementation.version(),
             unsupported={title: reason for title, reason in refusals.items() if reason},
         )
-    except (LoadError, OptionError) as error:
+    except LoadError as error:
         return Inspected(contestant, mistake=str(error))
     except Exception as error:  # an implementation's own code: whatever it raises is its row's reason
         return Inspected(contestant, missing=one_line(error, named=True))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
@@ -78,19 +78,6 @@ class PagedProblem(ProblemSpec):
     def seqlens(self) -> tuple[int, ...]:
         """Keys of each sequence."""
         return lengths_of(self.lengths, self.B)
-
-
-def halved(problem: PagedProblem) -> PagedProblem | None:
-    """A smaller problem like this one, with lengths half as long; None where there is none."""
-    lengths = halved_lengths(problem.seqlens)
-    return None if lengths is None else replace(problem, lengths=lengths)
-
-
-def halved_lengths(lengths: tuple[int, ...]) -> str | None:
-    """Text of lengths half as long, None where all are down to one."""
-    if max(lengths) <= 1:
-        return None
-    return "+".join(str(length // 2) for length in lengths)
 
 
 def require_page(page: int) -> None:

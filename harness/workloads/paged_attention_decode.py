@@ -20,7 +20,7 @@ from harness.workloads.spec import Expected, Output, Traffic
 DTYPES = ("bf16",)
 DIRECTIONS = ("fwd",)
 DISTRIBUTIONS = _paged.DISTRIBUTIONS
-halved, tolerance = _paged.halved, _paged.tolerance
+tolerance = _paged.tolerance
 
 
 @dataclass(frozen=True, kw_only=True)

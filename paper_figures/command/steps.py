@@ -218,7 +218,7 @@ class Harness:
         self._running = running = self._running or _start_harness(now, self._log)
         try:
             with contextlib.suppress(BrokenPipeError):  # it has ended: that is its answer
-                running.commands.write(f"{json.dumps(words)}\n")
+                running.commands.write(f"{shlex.join(words)}\n")
                 running.commands.flush()
             answer = running.answers.readline()
         except KeyboardInterrupt:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -52,10 +51,9 @@ def test_interrupting(tmp_path, number):
     )
     folder = wait_for_rows(tmp_path, 2, process)
     os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
-    out, err = process.communicate(timeout=240)
+    _, err = process.communicate(timeout=240)
     assert process.returncode == 130
     assert "Traceback" not in err
-    assert re.search(r"^not finished: M=8;N=8;K=(16|24): start \d+\.\d s(, [\w ]+ \d+\.\d s)*$", out, re.MULTILINE)
     assert f"interrupted; what was measured is stored; go on with: python -m harness resume={folder}" in err
     run = load_run(folder)
     assert run.manifest["status"] == "interrupted"

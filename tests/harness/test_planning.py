@@ -266,6 +266,13 @@ def test_estimate_grows_with_the_cases():
     assert made.estimated_minutes(timed=False, active=0) == 0
 
 
+def test_the_estimate_of_a_cpu_is_what_it_computes():
+    """Guard: 4096 cubed was announced as some seconds, and took until its time limit."""
+    large = plan("workload=gemm", "implementations=[tk,cublas]")
+    assert large.estimated_minutes(False, 2, 1.0) == pytest.approx(2 * (8 + 2 * 4096**3 / 1e9) / 60)
+    assert large.estimated_minutes(False, 2, 0.1) == pytest.approx(2 * (8 + large.limits.case_seconds) / 60)
+
+
 def test_recorded_runs_took_between_half_and_twice_what_is_estimated():
     """Guard: `START_SECONDS`, the board's own roof, and `estimate` of each experiment's file."""
     odd, estimates = [], dict[str, dict]()
