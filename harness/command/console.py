@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.measure import ledger
-from harness.measure.messages import Inspected, Machine, Phase, Timing
+from harness.measure.messages import Machine, Phase, Timing
 from harness.plan.planning import Group, Plan
+from harness.plan.said import Inspected, absences
 from harness.records import headline
 from harness.records.naming import Contestant
 from harness.records.rows import IDLE, Measurement, Ratio, Status
@@ -140,16 +141,11 @@ class Screen:
         able = [one for one in inspected if not one.missing]
         minutes = plan.estimated_minutes(machine.timed, len(able), machine.cpu_gflops, machine.gpu.get("name", ""))
         where = machine.gpu.get("name", "CPU, verification only")
-        cases = sum(group.problem.title not in one.unsupported for one in able for group in plan.groups)
+        cases = sum(one.runs(group.problem.title) for one in inspected for group in plan.groups)
         self._line(f"{plan.name} on {where}: {cases} case{'s' if cases != 1 else ''}, about {minutes:.1f} minutes")
         self.out.print(plan_table(plan, inspected))
-        for one in inspected:
-            if one.missing:
-                self._line(f"missing {one.contestant}: {one.missing}")
-            for reason in dict.fromkeys(one.unsupported.values()):
-                problems = [problem for problem, its in one.unsupported.items() if its == reason]
-                where = "" if len(problems) == len(plan.groups) else f" at {', '.join(problems)}"
-                self._line(f"unsupported {one.contestant}{where}: {reason}")
+        for line in absences(plan, inspected):
+            self._line(line)
 
 
 def plan_table(plan: Plan, inspected: Sequence[Inspected]) -> Table:
@@ -159,11 +155,9 @@ def plan_table(plan: Plan, inspected: Sequence[Inspected]) -> Table:
     for one in inspected:
         table.add_column(Text(str(one.contestant)))
     for group in plan.groups:
-        cells = [
-            "missing" if one.missing else "unsupported" if group.problem.title in one.unsupported else "runs"
-            for one in inspected
-        ]
-        table.add_row(group.problem.title, *cells)
+        title = group.problem.title
+        cells = ("runs" if one.runs(title) else "missing" if one.missing else "unsupported" for one in inspected)
+        table.add_row(title, *cells)
     return table
 
 

@@ -99,13 +99,9 @@ def trace(words: Sequence[str]) -> Path:
     document = {**document, "otherData": {**document["otherData"], **about}}
     slug = gpu_slug(str(gpu["name"])) if gpu else device.kind
     folder = run_folder(config["results_dir"], slug, str(config["campaign"]), TRACES)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{name}.json.gz"
-        text = json.dumps(document, separators=(",", ":"))
-        path.write_bytes(gzip.compress(text.encode(), mtime=0))
-    except OSError as error:
-        raise HarnessError(f"{folder} cannot be written: {one_line(error)}", exit_code=1) from None
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.json.gz"
+    path.write_bytes(gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0))
     return path
 
 

@@ -6,7 +6,7 @@ A multirun calls the same task once a point; all points go to one run folder and
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from harness.records import provenance
 from harness.records.datasheets import find_datasheet
 from harness.records.errors import HarnessError
 from harness.records.naming import gpu_slug
+from harness.records.rows import FAILURES, IDLE
 from harness.runs.library_sizes import library_sizes
 from harness.runs.store import Store, run_folder
 
@@ -100,6 +101,14 @@ class Invocation:
                 self.store.update(status=status, ended_utc=provenance.utc_now(), **self.account())
             finally:
                 self.store.__exit__()
+
+    def count(self, rows: Iterable[Any]) -> None:
+        """Counts cases that have ended; each has the attributes of a `Measurement`."""
+        for row in rows:
+            self.failures += row.status in FAILURES
+            self.ran += row.status not in IDLE
+            if row.status in IDLE:
+                self.did_not_run.append(f"{row.implementation}: {row.reason}")
 
     @property
     def folders(self) -> list[Path]:

@@ -63,7 +63,9 @@ def lengths_of(text: str, batch: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class PagedProblem(ProblemSpec):
-    """B sequences of `lengths` (see `lengths_of`), Q new tokens each, H query heads."""
+    """B sequences of `lengths` (see `lengths_of`), Q new tokens each, H query heads; the last key is `page`, one of
+    `PAGES`.
+    """
 
     B: int
     lengths: str
@@ -73,17 +75,13 @@ class PagedProblem(ProblemSpec):
     def __post_init__(self) -> None:
         super().__post_init__()
         lengths_of(self.lengths, self.B)
+        if (page := vars(self)["page"]) not in PAGES:
+            raise HarnessError(f"problem: page is {page}, needs to be one of {', '.join(map(str, PAGES))}")
 
     @property
     def seqlens(self) -> tuple[int, ...]:
         """Keys of each sequence."""
         return lengths_of(self.lengths, self.B)
-
-
-def require_page(page: int) -> None:
-    """Raises `HarnessError` for a page size that no contestant has."""
-    if page not in PAGES:
-        raise HarnessError(f"problem: page is {page}, needs to be one of {', '.join(map(str, PAGES))}")
 
 
 def pages_of(length: int, page: int) -> int:

@@ -31,10 +31,6 @@ class Problem(_paged.PagedProblem):
 
     page: int
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _paged.require_page(self.page)
-
     @property
     def scale(self) -> float:
         """Factor of q k^T; FlashMLA's where none is given."""

@@ -78,8 +78,8 @@ def build_step(target: str, kernels: Sequence[str] = ()) -> Step:
 
 def verified_kernels(exhibits: Sequence[Exhibit]) -> tuple[str, ...]:
     """The kernels that verifying these exhibits without a GPU loads, by name."""
-    from harness.measure.refusals import kernels
     from harness.plan.planning import make_plan  # which a report does without
+    from harness.plan.said import kernels
 
     found: dict[str, None] = {}
     for exhibit in exhibits:
