@@ -90,23 +90,22 @@ def _of_rounds(
         for case, one in stored.items()
     }
     seen = stats.same_predecessor_logs(samples)
-    drawn = [stats.same_predecessor_logs(_dealt(samples, generator)) for _ in range(deals)]
+    drawn = [
+        stats.same_predecessor_logs({case: _dealt(one, generator) for case, one in samples.items()})
+        for _ in range(deals)
+    ]
     for pair, head in heads.items():
         middle = float(np.mean([one[pair] for one in drawn]))
         spread = [one[pair] - middle for one in drawn]
         yield _effect(pair, head, math.log(head.value) - seen[pair], seen[pair] - middle, spread)
 
 
-def _dealt(samples: Mapping[str, Seated], generator: np.random.Generator) -> dict[str, Seated]:
-    """The predecessors of each case, permuted within its blocks."""
-    return {case: replace(one, predecessors=_shuffled(one, generator)) for case, one in samples.items()}
-
-
-def _shuffled(one: Seated, generator: np.random.Generator) -> np.ndarray:
+def _dealt(one: Seated, generator: np.random.Generator) -> Seated:
+    """The same samples with their predecessors permuted within blocks."""
     order = np.lexsort((generator.random(len(one.blocks)), one.blocks))  # blocks stay in order, shuffled inside
     dealt = one.predecessors.copy()
     dealt[np.argsort(one.blocks, kind="stable")] = one.predecessors[order]
-    return dealt
+    return replace(one, predecessors=dealt)
 
 
 def _of_blocks(

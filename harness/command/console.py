@@ -181,7 +181,8 @@ def result_table(plan: Plan, group: Group, measurements: Sequence[Measurement], 
         table.add_column("verdict")
     for m in measurements:
         style = "green" if m.status is Status.PASSED else "yellow"
-        cells = _speed_cells(m, by_case.get(m.case_id), settled) if timed else _error_cells(m)
+        errors = [_number(m.rel_l2_error, ".2e"), _number(m.tolerance, ".2e")]
+        cells = _speed_cells(m, by_case.get(m.case_id), settled) if timed else errors
         table.add_row(Text(str(Contestant.of_row(m))), Text(m.status, style=style), *cells)
     return table
 
@@ -204,10 +205,6 @@ def _speed_cells(m: Measurement, ratio: Ratio | None, sources: bool) -> list[str
         f"{speed.value:.3f} ({speed.low:.3f} to {speed.high:.3f})" if speed else "",
         str(speed.verdict) if speed else "",
     ]
-
-
-def _error_cells(m: Measurement) -> list[str]:
-    return [_number(m.rel_l2_error, ".2e"), _number(m.tolerance, ".2e")]
 
 
 def _number(value: float | None, form: str) -> str:

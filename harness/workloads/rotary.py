@@ -88,7 +88,8 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
 def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -> tuple[Expected, ...]:
     """The rotated tensors in float64; for a large problem at sampled positions, of all sequences and heads."""
     cos, sin = inputs["cos"], inputs["sin"]
-    positions = _positions(problem, seed, cos.device)
+    affordable = max(MIN_POSITIONS, FULL_CHECK_ELEMENTS[cos.device.type] // (problem.B * problem.H * problem.D))
+    positions = sampled(problem.N, affordable, seed).to(cos.device)
     note = "" if len(positions) == problem.N else f"checked at {len(positions)} of {problem.N} positions"
     dim = 2 if problem.layout == "bhnd" else 1
 
@@ -111,12 +112,6 @@ def _rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, *, interleav
         return torch.stack([first * cos - second * sin, first * sin + second * cos], -1).flatten(-2)
     first, second = x.chunk(2, -1)
     return torch.cat([first * cos - second * sin, first * sin + second * cos], -1)
-
-
-def _positions(problem: Problem, seed: int, device: torch.device) -> torch.Tensor:
-    """The positions that are checked, ascending: all, or as many as the budget holds with the first and the last."""
-    affordable = max(MIN_POSITIONS, FULL_CHECK_ELEMENTS[device.type] // (problem.B * problem.H * problem.D))
-    return sampled(problem.N, affordable, seed).to(device)
 
 
 def tolerance(problem: Problem, expected: Expected) -> Tolerance:
