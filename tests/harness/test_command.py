@@ -26,7 +26,6 @@ from harness.runs import load_run
         (["~campain"], "'campain' does not exist"),
         (["experiment=fig77"], "Could not find 'experiment/fig77' Available options in 'experiment': ampere_attention"),
         (["workload=gem"], "Could not find 'workload/gem'"),
-        (["+timer.budget=3"], "; did you mean timer.budget_seconds?"),
         (
             ["problems=[K:64]"],
             "problems.0 is 'K:64', needs to be {KEY: value}",
