@@ -31,7 +31,6 @@ from harness.command.console import Screen
 from harness.command.publish import publish
 from harness.command.runner import run_job
 from harness.measure.supervisor import Worker
-from harness.plan.help import FLAGS, help_text
 from harness.plan.planning import make_plan
 from harness.records.errors import HarnessError, one_line
 from harness.records.places import CONFIGS as CONFIG_DIR
@@ -54,9 +53,6 @@ def main(argv: Sequence[str] | None = None, worker: Worker | None = None) -> int
     arguments = list(sys.argv[1:] if argv is None else argv)
     screen = Screen()
     try:
-        if any(word in FLAGS for word in arguments):
-            print(help_text(arguments))
-            return 0
         invocation = _invocation(arguments)
         invocation.worker = worker or invocation.worker
         invocation.on_event = screen.event

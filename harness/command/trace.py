@@ -78,7 +78,7 @@ def trace(words: Sequence[str]) -> Path:
     check = check_outputs(workload, group.problem, outputs, expected, inputs)
     if not check.passed:
         raise HarnessError(f"{contestant}: the traced call is wrong: {check.reason}", exit_code=1)
-    source, gpu, name = provenance.source(), device.describe(), provenance.new_run_id()
+    gpu, name = device.describe(), provenance.new_run_id()
     about = {
         "trace_id": name,
         "campaign": str(config["campaign"]),
@@ -89,8 +89,7 @@ def trace(words: Sequence[str]) -> Path:
         "contestant": str(contestant),
         "seed": group.seed,
         "rel_l2_error": check.rel_l2_error,
-        "git_commit": source.git_commit,
-        "git_dirty": source.git_dirty,
+        **vars(provenance.source()),
         "command": shlex.join(["python", "-m", "harness", "trace", *words]),
         "gpu": gpu or None,
         "libraries": device.libraries(),

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import bdtr, ndtri, stdtrit  # scipy.stats takes as long to import as torch
+from scipy.special import bdtr, bdtrik, stdtrit  # scipy.stats takes as long to import as torch
 
 from harness.records.rows import Verdict
 
@@ -62,9 +62,7 @@ def median_rank(n: int, confidence: float = CONFIDENCE) -> int:
     if n == 0:
         return 0
     tail = (1 - confidence) / 2
-    k = max(0, round(n / 2 + ndtri(tail) * math.sqrt(n) / 2))  # near it, and from there step by step
-    while k > 0 and bdtr(k - 1, n, 0.5) >= tail:
-        k -= 1
+    k = max(0, math.ceil(bdtrik(tail, n, 0.5)) - 1)  # of a continuous inverse, which may be off by its rounding
     while bdtr(k, n, 0.5) < tail:
         k += 1
     return k

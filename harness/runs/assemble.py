@@ -26,6 +26,7 @@ from harness.records.datasheets import Roof, find_datasheet
 from harness.records.rows import Measurement, Ratio, SettledBlock, Status
 from harness.runs.group import StoredGroup
 from harness.runs.samples import UNKNOWN, Samples
+from harness.workloads.spec import Traffic
 
 LONG_US = 1000.0
 """Calls that take longer than this are compared after the same predecessors.  In recorded attention on an H200 the
@@ -105,8 +106,7 @@ def _complain_of_clocks(plan: Plan, group: Group, outcome: CaseOutcome, machine:
     l2_bytes = int(machine.gpu.get("l2_bytes") or 0)
     roof = _limit(group.problem.dtype, machine)
     if roof is not None:
-        workload = workloads.load(group.workload)
-        flops, traffic = workload.flops(group.problem), workload.traffic(group.problem)
+        flops, traffic = _cost(group)
         for what, microseconds, warm in clocks:
             if complaint := roofline.impossible(roof, flops, traffic, microseconds, l2_bytes, warm, what):
                 return complaint
@@ -190,10 +190,9 @@ def _timed(group: Group, outcome: CaseOutcome, machine: Machine, noise_pct: floa
     """The columns of a case that was timed; empty for any other."""
     if not len(outcome.latency_us):
         return {}
-    workload, problem = workloads.load(group.workload), group.problem
-    flops, traffic = workload.flops(problem), workload.traffic(problem)
+    flops, traffic = _cost(group)
     p10, p50, p90 = (float(value) for value in np.quantile(outcome.latency_us, [0.1, 0.5, 0.9]))
-    measured, datasheet = _roofs(problem.dtype, machine)
+    measured, datasheet = _roofs(group.problem.dtype, machine)
     readable = p50 < READABLE_US
     return {
         "latency_us_p10": p10,
@@ -238,10 +237,13 @@ def _roofs(dtype: str, machine: Machine) -> tuple[Roof | None, Roof | None]:
 def _bound(group: Group, machine: Machine) -> str:
     measured, datasheet = _roofs(group.problem.dtype, machine)
     roof = measured or datasheet
-    if roof is None:
-        return ""
-    workload, launch_us = workloads.load(group.workload), machine.roofs.get("launch_us", 0.0)
-    return roofline.bound(roof, workload.flops(group.problem), workload.traffic(group.problem), launch_us)
+    return "" if roof is None else roofline.bound(roof, *_cost(group), machine.roofs.get("launch_us", 0.0))
+
+
+def _cost(group: Group) -> tuple[float, Traffic]:
+    """FLOPs and bytes of the group's problem."""
+    workload = workloads.load(group.workload)
+    return workload.flops(group.problem), workload.traffic(group.problem)
 
 
 def _ratios(

@@ -123,15 +123,13 @@ class Invocation:
 
 def _manifest(invocation: Invocation, plan: Plan, config: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     """The manifest of a run that begins."""
-    source = provenance.source()
     sheet = find_datasheet(str(machine.gpu.get("name", "")))
     return {
         "run_id": invocation.run_id,
         "multirun": invocation.multirun or invocation.run_id,
         "campaign": str(config["campaign"]),
         "experiment": plan.name,
-        "git_commit": source.git_commit,
-        "git_dirty": source.git_dirty,
+        **vars(provenance.source()),
         "command": shlex.join(["python", "-m", "harness", *invocation.arguments]),
         "arguments": list(invocation.arguments),
         "config": dict(config),
@@ -156,15 +154,12 @@ def _reopened(folder: Path, machine: Machine) -> Store:
     was, now = manifest.get("gpu") or {}, machine.gpu
     try:
         if manifest["device"] != machine.kind or was.get("uuid_hash") != now.get("uuid_hash"):
-            here = now.get("name", machine.kind)
+            there, here = was.get("name", manifest["device"]), now.get("name", machine.kind)
+            raise HarnessError(f"{folder} is of another board ({there}; this is {here}): start a new run")
+        there, here = str(manifest["git_commit"]), source.git_commit
+        if there != here:
             raise HarnessError(
-                f"resume={folder}: the run is of another board ({was.get('name', manifest['device'])}; "
-                f"this is {here}): start a new run"
-            )
-        if manifest.get("git_commit") != source.git_commit:
-            raise HarnessError(
-                f"resume={folder}: the run is of commit {str(manifest.get('git_commit'))[:12]}, this is "
-                f"{source.git_commit[:12]}: check that commit out, or start a new run"
+                f"{folder} is of commit {there[:12]}, this is {here[:12]}: check that out, or start a new run"
             )
     except HarnessError:
         store.__exit__()

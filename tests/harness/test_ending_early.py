@@ -139,8 +139,8 @@ sys.exit(main())
 
 def test_resuming_refuses_what_does_not_belong_together(stored_run, tmp_path, capsys, monkeypatch):
     for name, changes, words in (
-        ("board", {"gpu": {"name": "NVIDIA H200", "uuid_hash": "other"}}, "the run is of another board"),
-        ("commit", {"git_commit": "0" * 40}, "the run is of commit 000000000000"),
+        ("board", {"gpu": {"name": "NVIDIA H200", "uuid_hash": "other"}}, "is of another board"),
+        ("commit", {"git_commit": "0" * 40}, "is of commit 000000000000"),
         ("schema", {"schema_version": 99}, "schema_version: 99"),
         ("old", {"schema_version": 1}, "another version of the program wrote the run: start a new one"),
     ):
