@@ -21,8 +21,8 @@ from harness.runs import load_run
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["problm.K=3"], "Key 'problm' is not in struct"),
-        (["problem.Q=3"], "Key 'Q' is not in struct"),
+        (["problm.K=3"], "Could not override 'problm.K'"),
+        (["problem.Q=3"], "Could not override 'problem.Q'"),
         (["~campain"], "'campain' does not exist"),
         (["experiment=fig77"], "Could not find 'experiment/fig77' Available options in 'experiment': ampere_attention"),
         (["workload=gem"], "Could not find 'workload/gem'"),
