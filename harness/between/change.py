@@ -100,7 +100,7 @@ def control_level(case: np.ndarray, controls: Sequence[np.ndarray]) -> Level:
     return _level(relative, resolution)
 
 
-def run_to_run_pct(logs: Sequence[float], prior_pct: float = PRIOR_PCT, prior_runs: float = PRIOR_RUNS) -> float:
+def run_to_run_pct(logs: Sequence[float]) -> float:
     """Standard deviation of a case's level from run to run, in percent, from levels of earlier runs in time order.
 
     With d the differences of successive runs, median |d| x 1.4826 / sqrt(2) estimates it. A single step, the day on
@@ -110,11 +110,11 @@ def run_to_run_pct(logs: Sequence[float], prior_pct: float = PRIOR_PCT, prior_ru
     """
     n = len(logs)
     own = float(np.median(np.abs(np.diff(logs)))) * _TO_SD / math.sqrt(2) * 100 if n > 1 else 0.0
-    freedom = prior_runs + max(0, n - 1)
-    return math.sqrt((prior_runs * prior_pct**2 + max(0, n - 1) * own**2) / freedom)
+    freedom = PRIOR_RUNS + max(0, n - 1)
+    return math.sqrt((PRIOR_RUNS * PRIOR_PCT**2 + max(0, n - 1) * own**2) / freedom)
 
 
-def margin_pct(earlier: Sequence[Level], new: Level, confidence: float = CONFIDENCE) -> float:
+def margin_pct(earlier: Sequence[Level], new: Level) -> float:
     """How far a run of unchanged code may lie from the median of `earlier`, in percent.
 
     The prediction interval of one more run, t x s x sqrt(1 + 1/n), with s from `run_to_run_pct` and the resolution of
@@ -123,7 +123,7 @@ def margin_pct(earlier: Sequence[Level], new: Level, confidence: float = CONFIDE
     """
     n = len(earlier)
     spread = math.hypot(run_to_run_pct([level.log for level in earlier]), new.resolution_pct)
-    quantile = float(stdtrit(PRIOR_RUNS + n - 1, (1 + confidence) / 2))
+    quantile = float(stdtrit(PRIOR_RUNS + n - 1, (1 + CONFIDENCE) / 2))
     within = max(new.noise_pct, float(np.median([level.noise_pct for level in earlier])))
     return max(quantile * spread * math.sqrt(1 + 1 / n), within, stats.MIN_EFFECT_PCT)
 
@@ -143,7 +143,7 @@ def change(earlier: Sequence[Level], new: Level) -> Change:
     return Change(ratio, margin, stats.verdict(ratio, [margin]))
 
 
-def agreeing(speeds: Mapping[str, float], apart_pct: float = CONTROL_APART_PCT) -> tuple[str, ...]:
+def agreeing(speeds: Mapping[str, float]) -> tuple[str, ...]:
     """The controls that moved together: those near the median of all, by their speed over the earlier runs.
 
     Of two middle ones the less slow counts: an autotuner's bad choice costs more than a good one gains.
@@ -151,7 +151,7 @@ def agreeing(speeds: Mapping[str, float], apart_pct: float = CONTROL_APART_PCT) 
     if not speeds:
         return ()
     middle = statistics.median_high(math.log(speed) for speed in speeds.values())
-    return tuple(name for name, speed in speeds.items() if abs(math.log(speed) - middle) * 100 <= apart_pct)
+    return tuple(name for name, speed in speeds.items() if abs(math.log(speed) - middle) * 100 <= CONTROL_APART_PCT)
 
 
 def confirmed(time: Verdict, cycles: Verdict | None, control: Verdict | None) -> Verdict:

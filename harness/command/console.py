@@ -37,9 +37,9 @@ class _Stdout(Console):
 class Screen:
     """Progress and tables of one command; use as a context manager."""
 
-    def __init__(self, out: Console | None = None, progress: Console | None = None) -> None:
-        self.out = out or _Stdout(width=None if sys.stdout.isatty() else FILE_WIDTH)
-        console = progress or Console(stderr=True)
+    def __init__(self) -> None:
+        self.out = _Stdout(width=None if sys.stdout.isatty() else FILE_WIDTH)
+        console = Console(stderr=True)
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
