@@ -154,12 +154,6 @@ def test_a_device_that_is_not_there_is_said(tmp_path: Path) -> None:
     assert caught.value.exit_code == 2
 
 
-def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "cpu").write_text("in the way")
-    assert main(gemm(tmp_path, "Tracing")) == 1
-    assert f"{tmp_path}/cpu/scratch/traces cannot be written: " in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("flag", FLAGS)
 def test_help_is_the_modules_own_text(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["workload=mla_decode", flag]) == 0
