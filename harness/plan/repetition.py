@@ -44,12 +44,14 @@ def repro_command(plan: Plan, group: Group, index: int) -> str:
 
 def _differences(plan: Plan, timer: str) -> Iterator[str]:
     """`key=value` for each setting of the timer and the limits that is another than the files of `configs/` have."""
-    metrics = list(plan.profile_metrics)
-    for group, settings, defaults in (
+    groups = [
         ("timer", asdict(plan.timer), _timer_file(timer)),
         ("limits", asdict(plan.limits), _file("config.yaml")["limits"]),
-        ("workload", {"ncu_metrics": metrics} if metrics else {}, _file(f"workload/{plan.workload}.yaml")["workload"]),
-    ):
+    ]
+    if metrics := list(plan.profile_metrics):
+        own = _file(f"workload/{plan.workload}.yaml")["workload"]
+        groups.append(("workload", {"ncu_metrics": metrics}, own))
+    for group, settings, defaults in groups:
         for key, value in settings.items():
             value = list(value) if isinstance(value, tuple) else value
             if value != defaults.get(key):

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.plan.implementations import LoadError, load
 from harness.plan.planning import Candidate, Plan
 from harness.records.errors import one_line
 
@@ -32,6 +31,8 @@ class Inspected:
 
 def inspect(contestant: Candidate, problems: Sequence[Any], kind: str) -> Inspected:
     """What is known of a contestant without running it.  kind: "cuda" or "cpu"."""
+    from harness.plan.implementations import LoadError, load  # with torch, which the worker imports meanwhile
+
     try:
         implementation = load(contestant)
         missing = implementation.available()
@@ -73,6 +74,8 @@ def refusals(plan: Plan, implementation: str, device: str) -> tuple[str, ...]:
 
 def kernels(plan: Plan, implementation: str, device: str) -> tuple[str, ...]:
     """The kernels that the variants of an implementation load for the plan's problems, by name, as far as it says."""
+    from harness.plan.implementations import load
+
     directions = dict.fromkeys(group.problem.direction for group in plan.groups)
     variants = [load(one) for one in plan.contestants if one.implementation == implementation]
     return tuple(
