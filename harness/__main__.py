@@ -28,7 +28,7 @@ def _run() -> int:
     module = COMMANDS.get(sys.argv[1]) if len(sys.argv) > 1 else None
     if module is not None:
         del sys.argv[1]
-    elif any(word in ("--help", "-h") for word in sys.argv[1:]):
+    elif {"--help", "-h"} & set(sys.argv):
         module = "harness.plan.help"
     return int(importlib.import_module(module or "harness.command.cli").main())
 

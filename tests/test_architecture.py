@@ -24,7 +24,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         f"harness.{name}"
         for name in (
             *("records", "runs", "between"),
-            *("plan.planning", "measure.refusals"),
+            *("plan.planning", "plan.said"),
         )
     ),
 }

@@ -131,11 +131,24 @@ def _changed(row: Mapping[str, Any], now: Seen, before: Sequence[Seen], subjects
     time = change.change([seen.time for seen in before], now.time)
     known = [seen.cycles for seen in before if seen.cycles is not None]
     cycles = change.change(known, now.cycles) if now.cycles is not None and len(known) == len(before) else None
-    stable = _stable(now, before)
-    names = change.agreeing({name: _control_speed(name, now, before) for name in stable})
-    views = [_relative(seen, names) for seen in (*before, now)]
-    levels = [level for level in views if level is not None]
-    control = change.change(levels[:-1], levels[-1]) if names and len(levels) == len(views) else None
+    stable = {  # of the same version and with the same kernels in every run: an autotuner may choose anew
+        name: [seen.controls[name].per_round for seen in before]
+        for name, one in now.controls.items()
+        if all(name in seen.controls and seen.controls[name].fingerprint == one.fingerprint for seen in before)
+    }
+    names = change.agreeing(
+        {
+            name: float(np.median([np.median(one) for one in earlier]) / np.median(now.controls[name].per_round))
+            for name, earlier in stable.items()
+        }
+    )
+    control = None
+    if names:
+        *levels, level = (
+            change.control_level(seen.per_round, [seen.controls[name].per_round for name in names])
+            for seen in (*before, now)
+        )
+        control = change.change(levels, level)
     others, strayed = sorted(set(now.controls) - set(stable)), sorted(set(stable) - set(names))
     return _row(
         row,
@@ -146,9 +159,7 @@ def _changed(row: Mapping[str, Any], now: Seen, before: Sequence[Seen], subjects
         time=time,
         cycles=cycles,
         control=control,
-        verdict=change.confirmed(
-            time.verdict, cycles.verdict if cycles else None, control.verdict if control else None
-        ),
+        verdict=change.confirmed(time.verdict, *(view.verdict if view else None for view in (cycles, control))),
         remark=_join(
             f"no control: {', '.join(others)} (not in every run with the same kernels)" if others else "",
             f"no control: {', '.join(strayed)} (moved by itself)" if strayed else "",
@@ -166,25 +177,6 @@ def _repeated(row: Row, told: Told, again: Sequence[Run], earlier: Sequence[Run]
             remark = row.remark if second.verdict is Verdict.SLOWER else _join(row.remark, "not seen again")
             return replace(row, again=second.verdict, remark=remark)
     return row
-
-
-def _stable(now: Seen, before: Sequence[Seen]) -> tuple[str, ...]:
-    """Controls that every run has, of the same version and with the same kernels: an autotuner may choose anew."""
-    return tuple(
-        name
-        for name, control in now.controls.items()
-        if all(name in seen.controls and seen.controls[name].fingerprint == control.fingerprint for seen in before)
-    )
-
-
-def _control_speed(name: str, now: Seen, before: Sequence[Seen]) -> float:
-    """A control's earlier latency over the new one."""
-    latest = float(np.median(now.controls[name].per_round))
-    return float(np.median([np.median(seen.controls[name].per_round) for seen in before])) / latest
-
-
-def _relative(seen: Seen, names: Sequence[str]) -> Level | None:
-    return change.control_level(seen.per_round, [seen.controls[name].per_round for name in names])
 
 
 def _seen(told: Told, run: Run, subjects: Sequence[str]) -> Seen | None:
@@ -215,12 +207,8 @@ def _controls(run: Run, case_id: str, rounds: np.ndarray, subjects: Sequence[str
 
 
 def _row(row: Mapping[str, Any], subjects: Sequence[str], **values: Any) -> Row:
-    words = [row["workload"], row["direction"] if row["direction"] != "fwd" else "", row["problem"].replace(";", " ")]
-    if row["dtype"] != "bf16":
-        words.append(row["dtype"])
-    if row["distribution"] != "normal":
-        words.append(row["distribution"])
-    problem = " ".join(word for word in words if word)
+    words = [row[name] for name in ("workload", "direction", "problem", "dtype", "distribution")]
+    problem = " ".join(word for word in words if word not in ("fwd", "bf16", "normal")).replace(";", " ")
     return Row(str(row["case_id"]), str(Contestant.of_row(row)), problem, row["implementation"] in subjects, **values)
 
 

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri, stdtrit  # scipy.stats has the same quantiles and takes most of a second to import
+from scipy.special import stdtrit  # scipy.stats has the same quantiles and takes most of a second to import
 
 from harness.records import stats
 from harness.records.rows import Verdict
@@ -88,21 +88,19 @@ def cycles_level(time: Level, sm_clock_mhz: float | None) -> Level | None:
     return Level(time.log + math.log(sm_clock_mhz), time.half_width, time.noise_pct, resolution)
 
 
-def control_level(case: np.ndarray, controls: Sequence[np.ndarray]) -> Level | None:
-    """The level of a case relative to the geometric mean of its controls, round by round; None without controls.
+def control_level(case: np.ndarray, controls: Sequence[np.ndarray]) -> Level:
+    """The level of a case relative to the geometric mean of its controls, at least one, round by round.
 
     case and each control: (rounds,) latencies in microseconds of the same rounds.  What moved all alike in a round
     cancels there, so that drift within the run does not widen the interval.
     """
-    if not controls:
-        return None
     relative = np.log(case) - np.mean([np.log(control) for control in controls], axis=0)
     ticks = [_rounding_sd(TICK_US) / float(np.median(values)) * 100 for values in (case, *controls)]
     resolution = math.hypot(ticks[0], *(tick / len(controls) for tick in ticks[1:]))
     return _level(relative, resolution)
 
 
-def run_to_run_pct(logs: Sequence[float], prior_pct: float = PRIOR_PCT, prior_runs: float = PRIOR_RUNS) -> float:
+def run_to_run_pct(logs: Sequence[float]) -> float:
     """Standard deviation of a case's level from run to run, in percent, from levels of earlier runs in time order.
 
     With d the differences of successive runs, median |d| x 1.4826 / sqrt(2) estimates it. A single step, the day on
@@ -112,11 +110,11 @@ def run_to_run_pct(logs: Sequence[float], prior_pct: float = PRIOR_PCT, prior_ru
     """
     n = len(logs)
     own = float(np.median(np.abs(np.diff(logs)))) * _TO_SD / math.sqrt(2) * 100 if n > 1 else 0.0
-    freedom = prior_runs + max(0, n - 1)
-    return math.sqrt((prior_runs * prior_pct**2 + max(0, n - 1) * own**2) / freedom)
+    freedom = PRIOR_RUNS + max(0, n - 1)
+    return math.sqrt((PRIOR_RUNS * PRIOR_PCT**2 + max(0, n - 1) * own**2) / freedom)
 
 
-def margin_pct(earlier: Sequence[Level], new: Level, confidence: float = CONFIDENCE) -> float:
+def margin_pct(earlier: Sequence[Level], new: Level) -> float:
     """How far a run of unchanged code may lie from the median of `earlier`, in percent.
 
     The prediction interval of one more run, t x s x sqrt(1 + 1/n), with s from `run_to_run_pct` and the resolution of
@@ -125,7 +123,7 @@ def margin_pct(earlier: Sequence[Level], new: Level, confidence: float = CONFIDE
     """
     n = len(earlier)
     spread = math.hypot(run_to_run_pct([level.log for level in earlier]), new.resolution_pct)
-    quantile = float(stdtrit(PRIOR_RUNS + n - 1, (1 + confidence) / 2))
+    quantile = float(stdtrit(PRIOR_RUNS + n - 1, (1 + CONFIDENCE) / 2))
     within = max(new.noise_pct, float(np.median([level.noise_pct for level in earlier])))
     return max(quantile * spread * math.sqrt(1 + 1 / n), within, stats.MIN_EFFECT_PCT)
 
@@ -145,7 +143,7 @@ def change(earlier: Sequence[Level], new: Level) -> Change:
     return Change(ratio, margin, stats.verdict(ratio, [margin]))
 
 
-def agreeing(speeds: Mapping[str, float], apart_pct: float = CONTROL_APART_PCT) -> tuple[str, ...]:
+def agreeing(speeds: Mapping[str, float]) -> tuple[str, ...]:
     """The controls that moved together: those near the median of all, by their speed over the earlier runs.
 
     Of two middle ones the less slow counts: an autotuner's bad choice costs more than a good one gains.
@@ -153,7 +151,7 @@ def agreeing(speeds: Mapping[str, float], apart_pct: float = CONTROL_APART_PCT) 
     if not speeds:
         return ()
     middle = statistics.median_high(math.log(speed) for speed in speeds.values())
-    return tuple(name for name, speed in speeds.items() if abs(math.log(speed) - middle) * 100 <= apart_pct)
+    return tuple(name for name, speed in speeds.items() if abs(math.log(speed) - middle) * 100 <= CONTROL_APART_PCT)
 
 
 def confirmed(time: Verdict, cycles: Verdict | None, control: Verdict | None) -> Verdict:
@@ -170,37 +168,6 @@ def confirmed(time: Verdict, cycles: Verdict | None, control: Verdict | None) ->
         hidden = control in (Verdict.FASTER, Verdict.SLOWER) and cycles in (None, control)
         return Verdict.AMBIGUOUS if hidden else Verdict.SAME
     return time if others and all(view is time for view in others) else Verdict.AMBIGUOUS
-
-
-def planned_rounds(
-    effect_pct: float, spread_pct: float, earlier: int = 1, power: float = 0.95, confidence: float = CONFIDENCE
-) -> int:
-    """Rounds a run needs so that a slowdown of `effect_pct` is found with this probability.
-
-    spread_pct: standard deviation of single samples; earlier: runs compared with; run-to-run spread as the prior says.
-    The widest view is that against a single control, whose samples spread as well: sqrt(2) spread.  The median of n
-    samples has a relative standard error of sqrt(pi / 2) spread / sqrt(n). So the estimate is about Normal(effect, se^2
-    (1 + 1/earlier) + run-to-run). The slowdown is found if it lies the half width of its interval beyond the margin.
-    Raises `ValueError` for an effect that no number of rounds tells from the margin.
-    """
-    share = 1 + 1 / earlier
-    margin = float(stdtrit(PRIOR_RUNS + earlier - 1, (1 + confidence) / 2)) * PRIOR_PCT * math.sqrt(share)
-    z_interval, z_power = float(ndtri((1 + confidence) / 2)), float(ndtri(power))
-    if effect_pct - margin <= z_power * PRIOR_PCT * math.sqrt(share):
-        raise ValueError(f"a change of {effect_pct} % cannot be told from the {margin:.2f} % that runs differ by")
-
-    def found(n: int) -> bool:
-        variance = math.pi * spread_pct**2 / n * share
-        needed = z_interval * math.sqrt(variance) + z_power * math.sqrt(variance + PRIOR_PCT**2 * share)
-        return effect_pct - margin >= needed
-
-    low, high = 0, 1
-    while not found(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if found(middle) else (middle, high)
-    return high
 
 
 def _level(logs: np.ndarray, resolution_pct: float) -> Level:

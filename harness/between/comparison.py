@@ -48,8 +48,11 @@ class Comparison:
     @property
     def unexplained(self) -> tuple[Row, ...]:
         """Slower on another machine or driver although the controls were not: needs a look."""
-        if not self.suppressed or not self.controls_held:
-            return ()
+        return self.slower if self.suppressed and self.controls_held else ()
+
+    @property
+    def slower(self) -> tuple[Row, ...]:
+        """Cases under test that are slower in all views, whatever else changed."""
         return tuple(row for row in self.rows if row.suspected or row.regression)
 
     @property
@@ -80,11 +83,6 @@ class Comparison:
     def suspects(self) -> tuple[Row, ...]:
         """Slower in the one measurement there is, and nothing else changed."""
         return () if self.suppressed else tuple(row for row in self.rows if row.suspected)
-
-    @property
-    def later(self) -> tuple[Run, ...]:
-        """Earlier runs that began after the new one: the arguments may have been swapped."""
-        return tuple(run for run in self.earlier if run.manifest["started_utc"] > self.new.manifest["started_utc"])
 
     @property
     def compared(self) -> int:
@@ -123,12 +121,10 @@ def compare(new: Run, earlier: Sequence[Run], subjects: Sequence[str], again: Se
             raise HarnessError(f"{run.path} is no second measurement: it is being compared already")
         other = differences(new, run, subjects)
         if other:
-            raise HarnessError(
-                f"{run.path} is no second measurement of {new.path}: {'; '.join(str(one) for one in other)}"
-            )
-    reasons = [(run, suppressing(differences(run, new, subjects))) for run in earlier]
-    alike = tuple(run for run, reason in reasons if not reason) or (earlier[-1],)
-    left_out = tuple((run, reason) for run, reason in reasons if reason and run not in alike)
+            raise HarnessError(f"{run.path} is no second measurement of {new.path}: {'; '.join(map(str, other))}")
+    reasons = {run: suppressing(differences(run, new, subjects)) for run in earlier}
+    alike = tuple(run for run, reason in reasons.items() if not reason) or (earlier[-1],)
+    left_out = tuple((run, reason) for run, reason in reasons.items() if run not in alike)
     found = differences(alike[-1], new, subjects)
     return Comparison(new, alike, left_out, found, tuple(compare_cases(new, alike, subjects, again)))
 
@@ -149,16 +145,4 @@ def history(folder: Path, new: Run, last: int) -> list[Run]:
         earlier = manifest["run_id"] != new.run_id and manifest["started_utc"] <= new.manifest["started_utc"]
         if earlier and manifest["experiment"] == new.manifest["experiment"] and manifest["status"] == "completed":
             found.append((manifest["started_utc"], manifest["run_id"], path.parent))
-    return [load(path) for *_, path in sorted(found)[-last:]]
-
-
-def load(folder: Path) -> Run:
-    """A run; raises `HarnessError` with the reader's sentence."""
-    if not (folder / MANIFEST).exists() and any(folder.glob(f"[!.]*/{MANIFEST}")):
-        raise HarnessError(
-            f"{folder} is a campaign, needs a run: give one of its folders, or --against {folder} and the new run"
-        )
-    try:
-        return load_run(folder)
-    except ResultsError as error:
-        raise HarnessError(str(error)) from None
+    return [load_run(path) for *_, path in sorted(found)[-last:]]

@@ -6,7 +6,7 @@ regression.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,8 @@ _BOARD = {
 _TIMER = ("kind", "flush_l2")
 """Timer settings that change what is timed; budgets only change how often."""
 
+_VERSION = "version of "
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -42,15 +44,17 @@ class Difference:
 
 
 def differences(before: Run, after: Run, subjects: Sequence[str]) -> tuple[Difference, ...]:
-    """Everything that differs, what suppresses first.  subjects: implementations whose own code may change."""
-    found = [
-        *_of("", _board(before), _board(after), suppresses=True),
-        *_of("library ", before.manifest["libraries"], after.manifest["libraries"], suppresses=True),
-        *_of_both(_versions(before, subjects, False), _versions(after, subjects, False), suppresses=True),
-        *_of("timer.", _timer(before), _timer(after), suppresses=True),
-        *_of_both(_versions(before, subjects, True), _versions(after, subjects, True), suppresses=False),
-        *_of_both(_code(before), _code(after), suppresses=False),
-    ]
+    """Everything that differs, what suppresses first.  subjects: implementations whose own code may change.
+
+    What is said of an implementation counts where both runs have it: one that is new does not explain other times.
+    """
+    found = []
+    for facts, suppresses in ((_circumstances, True), (_code, False)):
+        was, now = facts(before, subjects), facts(after, subjects)
+        for what in dict.fromkeys([*was, *now]):
+            known = (what in was and what in now) or " of " not in what
+            if known and was.get(what) != now.get(what):
+                found.append(Difference(what, _text(was.get(what)), _text(now.get(what)), suppresses))
     return tuple(found)
 
 
@@ -59,51 +63,33 @@ def suppressing(found: Sequence[Difference]) -> tuple[Difference, ...]:
     return tuple(difference for difference in found if difference.suppresses)
 
 
-def _of(prefix: str, before: Mapping[str, Any], after: Mapping[str, Any], *, suppresses: bool) -> Iterator[Difference]:
-    """Differences of two mappings by key."""
-    for key in dict.fromkeys([*before, *after]):
-        if before.get(key) != after.get(key):
-            yield Difference(f"{prefix}{key}", _text(before.get(key)), _text(after.get(key)), suppresses)
-
-
-def _of_both(before: Mapping[str, Any], after: Mapping[str, Any], *, suppresses: bool) -> Iterator[Difference]:
-    """Differences in what both have: an implementation that only one run had does not explain other times."""
-    common = [key for key in before if key in after]
-    yield from _of("", {key: before[key] for key in common}, {key: after[key] for key in common}, suppresses=suppresses)
-
-
-def _versions(run: Run, subjects: Sequence[str], of_subjects: bool) -> dict[str, str]:
-    """`version of <implementation>` -> what it says of itself and of its library, for the cases that were timed."""
-    timed = run.measurements[run.measurements["n_samples"] > 0]
-    found: dict[str, set[str]] = {}
-    for name, version in zip(timed["implementation"], timed["version"], strict=True):
-        if (name in subjects) == of_subjects:
-            found.setdefault(f"version of {name}", set()).add(version)
-    return {name: " | ".join(sorted(versions)) for name, versions in found.items()}
-
-
-def _board(run: Run) -> dict[str, Any]:
-    gpu = run.manifest["gpu"] or {}
-    return {name: gpu.get(key) for key, name in _BOARD.items()}
-
-
-def _timer(run: Run) -> dict[str, Any]:
-    timer = run.manifest["config"].get("timer") or {}
-    return {key: timer.get(key) for key in _TIMER}
-
-
-def _code(run: Run) -> dict[str, Any]:
-    """Commit and machine code of what was built here."""
-    builds = run.manifest["kernel_builds"]
+def _circumstances(run: Run, subjects: Sequence[str]) -> dict[str, Any]:
+    """Board, libraries, baselines and timer."""
+    gpu, timer = run.manifest["gpu"] or {}, run.manifest["config"].get("timer") or {}
     return {
-        "commit": run.manifest["git_commit"][:12] + (" (changed)" if run.manifest["git_dirty"] else ""),
-        **{f"machine code of {label}": _short(build.get("binary_hash")) for label, build in sorted(builds.items())},
-        **{f"compiler of {label}": build.get("compiler") for label, build in sorted(builds.items())},
+        **{name: gpu.get(key) for key, name in _BOARD.items()},
+        **{f"library {name}": version for name, version in run.manifest["libraries"].items()},
+        **{name: version for name, version in _versions(run).items() if name.removeprefix(_VERSION) not in subjects},
+        **{f"timer.{key}": timer.get(key) for key in _TIMER},
     }
 
 
-def _short(value: object) -> str:
-    return str(value)[:8] if value else "unknown"
+def _code(run: Run, subjects: Sequence[str]) -> dict[str, Any]:
+    """Versions of what is under test, commit, and machine code of what was built here."""
+    versions, builds = _versions(run), sorted(run.manifest["kernel_builds"].items())
+    return {
+        **{name: version for name, version in versions.items() if name.removeprefix(_VERSION) in subjects},
+        "commit": run.manifest["git_commit"][:12] + (" (changed)" if run.manifest["git_dirty"] else ""),
+        **{f"machine code of {label}": (build.get("binary_hash") or "unknown")[:8] for label, build in builds},
+        **{f"compiler of {label}": build.get("compiler") for label, build in builds},
+    }
+
+
+def _versions(run: Run) -> dict[str, str]:
+    """`version of <implementation>` -> what it says of itself and of its library, for the cases that were timed."""
+    timed = run.measurements[run.measurements["n_samples"] > 0]
+    found = timed.groupby("implementation", sort=False)["version"].unique()
+    return {f"{_VERSION}{name}": " | ".join(sorted(versions)) for name, versions in found.items()}
 
 
 def _text(value: object) -> str:

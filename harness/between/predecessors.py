@@ -21,11 +21,13 @@ import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from harness.between.table import Table
 from harness.devices.seats import block_rounds
 from harness.records import headline, stats
 from harness.records.naming import Contestant
@@ -62,18 +64,13 @@ def effects(run: Run, deals: int = DEALS) -> list[Effect]:
     """The effect on each headline ratio of a run, each pair once; none for samples whose predecessors are not known."""
     generator = np.random.default_rng(0)
     found: list[Effect] = []
+    pairs = Table([run], itemgetter("case_id")).pairs
     for group in run.manifest["groups"]:
-        pairs = [pair for pair in itertools.combinations(group["case_ids"], 2) if pair in run.ratio_rows]
-        heads = {pair: headline.of_ratio(run.ratio_rows[pair]) for pair in pairs}
-        by_source = {
-            source: {pair: head for pair, head in heads.items() if head.source == source}
-            for source in (headline.ROUNDS, headline.SETTLED)
-        }
-        cases = sorted({case for pair in pairs for case in pair})
-        if by_source[headline.ROUNDS]:
-            found += _of_rounds(run, cases, by_source[headline.ROUNDS], generator, deals)
-        if by_source[headline.SETTLED]:
-            found += _of_blocks(run, cases, by_source[headline.SETTLED], generator, deals)
+        heads = {pair: headline.of_ratio(told[run]) for pair, told in pairs.items() if pair[0] in group["case_ids"]}
+        cases = sorted({case for pair in heads for case in pair})
+        for source, ask in ((headline.ROUNDS, _of_rounds), (headline.SETTLED, _of_blocks)):
+            if own := {pair: head for pair, head in heads.items() if head.source == source}:
+                found += ask(run, cases, own, generator, deals)
     return found
 
 
@@ -93,23 +90,22 @@ def _of_rounds(
         for case, one in stored.items()
     }
     seen = stats.same_predecessor_logs(samples)
-    drawn = [stats.same_predecessor_logs(_dealt(samples, generator)) for _ in range(deals)]
+    drawn = [
+        stats.same_predecessor_logs({case: _dealt(one, generator) for case, one in samples.items()})
+        for _ in range(deals)
+    ]
     for pair, head in heads.items():
         middle = float(np.mean([one[pair] for one in drawn]))
         spread = [one[pair] - middle for one in drawn]
         yield _effect(pair, head, math.log(head.value) - seen[pair], seen[pair] - middle, spread)
 
 
-def _dealt(samples: Mapping[str, Seated], generator: np.random.Generator) -> dict[str, Seated]:
-    """The predecessors of each case, permuted within its blocks."""
-    return {case: replace(one, predecessors=_shuffled(one, generator)) for case, one in samples.items()}
-
-
-def _shuffled(one: Seated, generator: np.random.Generator) -> np.ndarray:
+def _dealt(one: Seated, generator: np.random.Generator) -> Seated:
+    """The same samples with their predecessors permuted within blocks."""
     order = np.lexsort((generator.random(len(one.blocks)), one.blocks))  # blocks stay in order, shuffled inside
     dealt = one.predecessors.copy()
     dealt[np.argsort(one.blocks, kind="stable")] = one.predecessors[order]
-    return dealt
+    return replace(one, predecessors=dealt)
 
 
 def _of_blocks(
@@ -162,38 +158,17 @@ def faults(found: Sequence[Effect]) -> list[Effect]:
     return [one for _, one in real if one.beyond]
 
 
-def report(run: Run, found: Sequence[Effect], bad: Sequence[Effect]) -> str:
-    """The result of a run: a line, and one for each flagged ratio."""
+def report(name: str, found: Sequence[Effect], bad: Sequence[Effect]) -> str:
+    """What was found in a run, or in all of them, in a line."""
     if not found:
-        return f"{run.run_id}: no ratio whose predecessors are known"
+        return f"{name}: no ratio whose predecessors are known"
     worst = max(found, key=lambda one: abs(one.effect_pct))
-    bad = [one for one in found if one in bad]
-    settled = sum(one.source == headline.SETTLED for one in found)
-    labels = {case: f"{Contestant.of_row(row)} {row['problem']}" for case, row in run.by_case.items()}
-    lines = [
-        f"{run.run_id}: {len(found)} headline ratios, {settled} of them settled; predecessors shift one by "
-        f"{abs(worst.effect_pct):.2f} % at most (its interval: {worst.room_pct:.2f} %, p {worst.p:.3f}); "
-        f"p below 5 %: {sum(one.p < RARE for one in found)}, by chance {RARE * len(found):.0f}; "
-        f"beyond its interval: {len(bad)}"
-    ]
-    lines += [
-        f"  {labels[one.case_id]} over {labels[one.baseline_case_id]}, {one.source}: {one.effect_pct:+.2f} %, interval "
-        f"{one.room_pct:.2f} %, p {one.p:.1e}"
-        for one in bad
-    ]
-    return "\n".join(lines)
-
-
-def summary(seen: Sequence[Sequence[Effect]], bad: Sequence[Effect]) -> str:
-    """The result of all runs together, in a line.  seen: the effects of each."""
-    found = [one for effects_of_run in seen for one in effects_of_run]
-    rare = [one for one in found if one.p < RARE]
     settled = sum(one.source == headline.SETTLED for one in found)
     return (
-        f"{sum(map(bool, seen))} runs whose predecessors are known: {len(found)} headline ratios, {settled} of them "
-        f"settled; p below 5 %: "
-        f"{len(rare)}, by chance {RARE * len(found):.0f}, {sum(one.beyond for one in rare)} of them beyond their "
-        f"intervals; at 5 % for all ratios together: {len(bad)}"
+        f"{name}: {len(found)} headline ratios, {settled} of them settled; predecessors shift one by "
+        f"{abs(worst.effect_pct):.2f} % at most (its interval: {worst.room_pct:.2f} %, p {worst.p:.3f}); "
+        f"p below 5 %: {sum(one.p < RARE for one in found)}, by chance {RARE * len(found):.0f}; "
+        f"beyond its interval: {sum(one in bad for one in found)}"
     )
 
 
@@ -206,18 +181,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         "2 a folder that cannot be used",
     )
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run's folder")
-    code, seen = 0, []
-    for folder in parser.parse_args(argv).runs:
-        try:
-            run = load_run(folder)
-        except ResultsError as error:
-            print(error, file=sys.stderr)
-            code = 2
-            continue
-        seen.append((run, effects(run)))
-    bad = faults([one for _, found in seen for one in found])
-    for run, found in seen:
-        print(report(run, found, bad))
-    if len(seen) > 1:
-        print(summary([found for _, found in seen], bad))
-    return max(code, int(bool(bad)))
+    try:
+        seen = {run: effects(run) for run in map(load_run, parser.parse_args(argv).runs)}
+    except ResultsError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    everything = [one for found in seen.values() for one in found]
+    bad = faults(everything)
+    for run, found in seen.items():
+        print(report(run.run_id, found, bad))
+        for one in (one for one in found if one in bad):
+            ours, other = (run.by_case[case] for case in (one.case_id, one.baseline_case_id))
+            pair = f"{Contestant.of_row(ours)} over {Contestant.of_row(other)}, {ours['problem']}"
+            print(f"  {pair}, {one.source}: {one.effect_pct:+.2f} %, interval {one.room_pct:.2f} %, p {one.p:.1e}")
+    print(report(f"all {len(seen)} runs", everything, bad))
+    return int(bool(bad))

@@ -13,9 +13,6 @@ HEADER = ("problem", "implementation", "before, us", "after, us", "speed", "95 %
           "control", "verdict", "remark")  # fmt: skip
 
 
-ROOF_MOVED = 0.05
-"""Roofs that differ by more than this share are reported."""
-
 LEGEND = (
     "Speed is the earlier median latency over the new one: above 1, the new run is faster. The margin is what runs of "
     "unchanged code differ by. A case is FASTER or SLOWER only if its time, its clock cycles, and its time relative to "
@@ -32,7 +29,6 @@ def render(comparison: Comparison) -> str:
     sections = (
         f"# {new.manifest['experiment']}: {new.run_id} against {against}",
         f"On {where}.",
-        _two_gpus(comparison),
         _order(comparison),
         _around(comparison),
         _outcome(comparison),
@@ -88,25 +84,11 @@ def _microseconds(value: float | None) -> str:
 
 def _order(comparison: Comparison) -> str:
     """A warning if the runs are not in order of time."""
-    if not comparison.later:
+    new, began = comparison.new, comparison.new.manifest["started_utc"]
+    later = [run.run_id for run in comparison.earlier if run.manifest["started_utc"] > began]
+    if not later:
         return ""
-    began = ", ".join(f"{run.run_id} at {run.manifest['started_utc']}" for run in comparison.later)
-    return (
-        f"**The run judged here is the older one**: {comparison.new.run_id} began at "
-        f"{comparison.new.manifest['started_utc']}, {began}. Give the earlier run first, unless this is meant."
-    )
-
-
-def _two_gpus(comparison: Comparison) -> str:
-    """A warning if the runs are of two GPUs: then times say nothing about the code."""
-    after = (comparison.new.manifest["gpu"] or {}).get("name")
-    before = (comparison.earlier[-1].manifest["gpu"] or {}).get("name")
-    if before == after:
-        return ""
-    return (
-        f"**Two GPUs**: the earlier run is of {before}, so that no time below says anything of the code. "
-        "`reproduce-paper report CAMPAIGN CAMPAIGN` sets two GPUs' verdicts beside each other."
-    )
+    return f"**The run judged here is the older one**: {new.run_id} began before {', '.join(later)}."
 
 
 def _around(comparison: Comparison) -> str:
@@ -114,19 +96,9 @@ def _around(comparison: Comparison) -> str:
     lines = [_line(one) for one in comparison.found]
     for run, reasons in comparison.left_out:
         lines.append(f"- {run.run_id} left out: {'; '.join(str(one) for one in reasons)}")
-    return "\n".join(["## What is different", "", *lines]) if lines else _alike(comparison)
-
-
-def _alike(comparison: Comparison) -> str:
-    """That settings, libraries and board are the same, and whether the roofs are."""
-    before, after = comparison.earlier[-1].manifest["roofs"], comparison.new.manifest["roofs"]
-    moved = [
-        f"{name} {(after[name] / before[name] - 1) * 100:+.0f} %"
-        for name in before
-        if before[name] and name in after and abs(after[name] / before[name] - 1) > ROOF_MOVED
-    ]
-    same = "Board, driver, libraries, settings and code are the same"
-    return f"{same}; the measured roofs are not: {', '.join(moved)}." if moved else f"{same}."
+    if not lines:
+        return "Board, driver, libraries, settings and code are the same."
+    return "\n".join(["## What is different", "", *lines])
 
 
 def _line(one: Difference) -> str:
@@ -134,7 +106,7 @@ def _line(one: Difference) -> str:
 
 
 def _outcome(comparison: Comparison) -> str:
-    slower = [row for row in comparison.rows if row.suspected or row.regression]
+    slower = comparison.slower
     lines = [f"- FAILED: {_name(row)}: {row.remark}" for row in comparison.failures]
     if not comparison.complete:
         lines.append(f"- FAILED: the new run did not complete, it is {comparison.new.manifest['status']}")
@@ -167,7 +139,8 @@ def _machine(comparison: Comparison) -> str:
         facts.append(f"the controls' speed is {comparison.controls_speed:.4f} of before")
     before, after = comparison.earlier[-1].manifest["roofs"], comparison.new.manifest["roofs"]
     for name in (name for name in before if name in after and before[name]):
-        facts.append(f"{name} {before[name]:.4g} -> {after[name]:.4g}")
+        moved = (after[name] / before[name] - 1) * 100
+        facts.append(f"{name} {before[name]:.4g} -> {after[name]:.4g} ({moved:+.0f} %)")
     return f"The machine: {', '.join(facts)}." if facts else ""
 
 

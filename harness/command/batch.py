@@ -1,7 +1,7 @@
 """`python -m harness batch`: commands of the harness one after the other, with one worker for all of them.
 
-Standard input has a command a line, with `python -m harness` before it or without; empty lines and comments (#) are
-skipped.  Each command is a run of its own.  All share one worker, so it is started once, and keeps what libraries hold
+Standard input has the words of a command a line, as a shell has them; empty lines and comments (#) are skipped.  Each
+command is a run of its own.  All share one worker, so it is started once, and keeps what libraries hold
 in a process (tuned choices, workspaces, the state of generators).  The exit code is the highest of theirs; an
 interruption or a line that cannot be read ends the batch.
 """
@@ -9,14 +9,11 @@ interruption or a line that cannot be read ends the batch.
 from __future__ import annotations
 
 import argparse
-import itertools
-import json
 import os
-import re
 import shlex
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from harness.command import cli
 from harness.measure.supervisor import Worker
@@ -30,25 +27,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The command; gives its exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m harness batch",
-        description="Runs the commands that standard input has, a line each, with `python -m harness` before it or "
-        "without, with one worker for all.",
+        description="Runs the commands that standard input has, a line each, with one worker for all.",
         epilog="example: python -m harness batch < commands.txt, with a line such as experiment=fig7_gemm",
     )
     parser.add_argument(
         "--answers",
         type=int,
         metavar="FD",
-        help="for programs: each line is a JSON list of words, and this file descriptor gets its exit code as a line",
+        help="for programs: this file descriptor gets the exit code of each command as a line",
     )
     fd = parser.parse_args(argv).answers
     stream = os.fdopen(os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # what the commands start may not read them
-    lines = iter(stream.readline, "")
+    commands = filter(None, map(_words, iter(stream.readline, "")))
     try:
         if fd is None:
-            return run(_typed(lines), lambda code: None)
+            return run(commands, lambda code: None)
         with os.fdopen(fd, "w", buffering=1) as answers:
-            return run(map(_words, lines), lambda code: print(code, file=answers))
+            return run(commands, lambda code: print(code, file=answers))
     except HarnessError as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -78,50 +74,11 @@ def run(commands: Iterable[Sequence[str]], answer: Callable[[int], None]) -> int
 
 
 def _words(line: str) -> list[str]:
-    """The words of a program's line; raises `HarnessError`."""
+    """The words of a line; raises `HarnessError`."""
     try:
-        words = json.loads(line)
-    except ValueError:
-        words = None
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise HarnessError(f'{line.strip()}: a line is a JSON list of words, such as ["experiment=fig7_gemm"]')
-    return words
-
-
-def _typed(lines: Iterable[str]) -> Iterator[list[str]]:
-    """The words behind `python -m harness` of each line, as a shell would have them, of those that are no comment.
-
-    A whole command is taken too, as pages have it: `python -m harness experiment=fig7_gemm   # on a GPU`.
-    """
-    for line in lines:
-        text = line.strip()
-        try:
-            words = list(itertools.takewhile(lambda word: not word.startswith("#"), _split(text)))
-        except ValueError as error:
-            raise HarnessError(f"{text}: {error}") from None
-        if words:
-            yield _behind_the_harness(words)
-
-
-def _split(text: str) -> Iterator[str]:
-    """As `shlex.split`, one word after the other: what stands behind a `#` need not be words."""
-    words = shlex.shlex(text, posix=True, punctuation_chars=False)
-    words.whitespace_split, words.commenters = True, ""
-    return words
-
-
-def _behind_the_harness(words: list[str]) -> list[str]:
-    """The words of a command without its beginning; raises `HarnessError` for another command."""
-    if words[0] == "tk-bench":
-        return words[1:]
-    if not re.fullmatch(r"python[\d.]*", words[0].rpartition("/")[2]):
-        return words
-    if words[1:3] != ["-m", "harness"]:
-        raise HarnessError(
-            f"{shlex.join(words)}: a line is a command of the harness, such as experiment=fig7_gemm or "
-            "python -m harness experiment=fig7_gemm"
-        )
-    return words[3:]
+        return shlex.split(line, comments=True)
+    except ValueError as error:
+        raise HarnessError(f"{line.strip()}: {error}") from None
 
 
 def _command(words: Sequence[str], worker: Worker) -> int:

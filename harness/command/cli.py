@@ -20,9 +20,8 @@ from typing import Self
 
 import hydra
 import yaml
-from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -32,13 +31,10 @@ from harness.command.console import Screen
 from harness.command.publish import publish
 from harness.command.runner import run_job
 from harness.measure.supervisor import Worker
-from harness.plan.help import FLAGS, help_text
 from harness.plan.planning import make_plan
 from harness.records.errors import HarnessError, one_line
-from harness.records.naming import closest
 from harness.records.places import CONFIGS as CONFIG_DIR
 from harness.records.provenance import new_run_id
-from harness.records.rows import FAILURES, IDLE
 from harness.runs.invocation import Invocation
 
 _HYDRA_FLAGS = ("--hydra-help", "--cfg", "-c", "--info", "-i", "--version", "--shell-completion", "-sc")
@@ -57,11 +53,6 @@ def main(argv: Sequence[str] | None = None, worker: Worker | None = None) -> int
     arguments = list(sys.argv[1:] if argv is None else argv)
     screen = Screen()
     try:
-        if not __debug__:
-            raise HarnessError("Hydra reads no list or mapping under python -O: unset PYTHONOPTIMIZE")
-        if any(word in FLAGS for word in arguments):
-            print(help_text(arguments))
-            return 0
         invocation = _invocation(arguments)
         invocation.worker = worker or invocation.worker
         invocation.on_event = screen.event
@@ -83,15 +74,8 @@ def _invocation(arguments: list[str]) -> Invocation:
                 f"run_id is {named[-1]!r}, needs a plain folder name: letters, digits, '-', '_' and '.', no '.' first"
             )
         return Invocation(named[-1] if named else new_run_id(), tuple(further))
-    if len(resumed) > 1:
-        raise HarnessError("resume is given twice: one run is resumed at a time")
-    if named:
-        raise HarnessError("resume and run_id exclude each other: a resumed run keeps its name")
-    folder = Path(resumed[0])
-    try:
-        manifest = results.load_manifest(folder)
-    except results.ResultsError as error:
-        raise HarnessError(f"resume={resumed[0]}: {error}") from None
+    folder = Path(resumed[-1])
+    manifest = results.load_manifest(folder)
     kept = [word for word in manifest.get("arguments", []) if not word.startswith("run_id=")]
     return Invocation(str(manifest.get("multirun", manifest["run_id"])), (*kept, *further), folder)
 
@@ -99,11 +83,7 @@ def _invocation(arguments: list[str]) -> Invocation:
 def _run(invocation: Invocation, screen: Screen) -> int:
     with _Interrupts() as interrupts:
         code = _sweep(invocation, screen, interrupts)
-    if interrupts.held is None or not invocation.folders:
-        return _mirror(invocation, code)
-    if _mirrored(invocation):  # Ctrl-C while the run was being closed, perhaps the second one: leave at once
-        return _say(_not_mirrored(invocation, "interrupted"), 130)
-    return code if code == 130 else _say("interrupted; the run is stored", 130)
+    return _mirror(invocation, code, held=interrupts.held is not None)
 
 
 def _sweep(invocation: Invocation, screen: Screen, interrupts: _Interrupts) -> int:
@@ -125,7 +105,6 @@ def _sweep(invocation: Invocation, screen: Screen, interrupts: _Interrupts) -> i
         if invocation.store is None:
             code = _say("interrupted; nothing had been stored", 130)
         else:
-            screen.unfinished()
             code = _say(f"interrupted; what was measured is stored; go on with: {invocation.resume_command}", 130)
     except HarnessError as error:
         advice = f"; go on with: {invocation.resume_command}" if invocation.folders and error.exit_code == 1 else ""
@@ -143,9 +122,7 @@ def _sweep(invocation: Invocation, screen: Screen, interrupts: _Interrupts) -> i
 
 def _spread(invocation: Invocation, screen: Screen) -> None:
     """Has each point measured by a job of its own, and says what they stored, also when not all of them did."""
-    defaults = OmegaConf.to_container(OmegaConf.load(CONFIG_DIR / "config.yaml"))
-    assert isinstance(defaults, dict)
-    order = cluster.order_of(invocation, str(defaults["results_dir"]))
+    order = cluster.order_of(invocation, str(OmegaConf.load(CONFIG_DIR / "config.yaml").results_dir))
     shutil.rmtree(order.logs, ignore_errors=True)  # of a command before
     screen.status(f"waiting for the jobs; their logs are in {order.logs / 'submitit'}")
     ended: list[HarnessError] = []
@@ -159,13 +136,9 @@ def _spread(invocation: Invocation, screen: Screen) -> None:
     invocation.made_by_jobs = order.runs()
     for folder in invocation.made_by_jobs:
         run = results.load_run(folder)
-        rows, status = run.measurements, run.measurements["status"]
         screen.of_a_job(run)
         invocation.last_config = run.manifest["config"]
-        invocation.failures += int(status.isin([str(one) for one in FAILURES]).sum())
-        idle = rows[status.isin([str(one) for one in IDLE])]
-        invocation.did_not_run += [f"{row.implementation}: {row.reason}" for row in idle.itertuples()]
-        invocation.ran += len(rows) - len(idle)
+        invocation.count(run.measurements.itertuples())
     ended = [*cluster.mistakes(order), *ended]
     if ended:
         raise ended[0]
@@ -208,9 +181,6 @@ def _hydra(invocation: Invocation, task: Callable[[DictConfig], None], *, remote
             raised.append(error)
             raise SystemExit(1) from error
 
-    flags = get_args_parser().parse_known_args(words)[1] if own else []
-    if flags:
-        raise HarnessError(f"{flags[0]} is unknown: give key=value, or --help for what there is")
     sent = task if remote else job
     decorated = hydra.main(version_base="1.3", config_path=str(CONFIG_DIR), config_name="config")(sent)
     before, sys.argv = sys.argv, ["harness", *words, *own]
@@ -236,23 +206,12 @@ def _hydra(invocation: Invocation, task: Callable[[DictConfig], None], *, remote
 
 
 def sentence(error: BaseException) -> str:
-    """An objection of Hydra's in one line, with the nearest key or choice."""
-    words = " ".join(str(error).split())
+    """An objection of Hydra's in one line."""
     if isinstance(error, OverrideParseException):
         quoted = "'implementations=[\"tk[stages=2]\",cublas]'"
         return f"{error.override} is no key=value: quote what holds brackets, commas or other letters, {quoted}"
-    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
-        group, _, choice = str(error.missing_cfg_file).rpartition("/")
-        options = sorted(error.options or [])
-        return f"{group}={choice} is no choice: there is {', '.join(options)}{closest(choice, options)}"
-    parent, full = (getattr(error.__cause__, name, None) for name in ("parent_node", "full_key"))
-    if isinstance(parent, DictConfig) and full:
-        within = str(full).rpartition(".")[0]
-        groups = {path.parent.relative_to(CONFIG_DIR).as_posix() for path in CONFIG_DIR.glob("*/**/*.yaml")}
-        there = list(map(str, parent))
-        keys = [f"{within}.{key}" for key in there] if within else sorted({*there, *groups, "resume"})
-        return f"{full} is unknown: there is {', '.join(keys)}{closest(str(full), keys)}"
-    return f"{words}: name a file of configs/, as in timer=cuda_events" if type(error) is ValueError else words
+    group = ": name a file of configs/, as in timer=cuda_events" if type(error) is ValueError else ""
+    return f"{one_line(error)}{group}; see --help"
 
 
 class _Interrupts:
@@ -279,30 +238,27 @@ class _Interrupts:
         self.held = number
 
 
-def _mirrored(invocation: Invocation) -> bool:
-    """Whether there is a run to publish, and it was asked for."""
-    settings = invocation.last_config.get("wandb")
-    return bool(invocation.folders) and settings is not None and settings["mode"] != "disabled"
+def _mirror(invocation: Invocation, code: int, *, held: bool) -> int:
+    """Publishes the stored runs to wandb; the results are safe whatever comes of it.  Gives the exit code.
 
-
-def _mirror(invocation: Invocation, code: int) -> int:
-    """Publishes the stored run to wandb; the results are safe whatever comes of it.  Gives the exit code."""
-    if not _mirrored(invocation):
-        return code
+    held: Ctrl-C came while the run was being closed, perhaps the second one: leaves at once.
+    """
+    folders, settings = invocation.folders, invocation.last_config.get("wandb")
+    if not folders or settings is None or settings["mode"] == "disabled":
+        return _say("interrupted; the run is stored", 130) if held and folders and code != 130 else code
     try:
         with _Interrupts():
-            for folder in invocation.folders:
-                publish(folder, **invocation.last_config["wandb"])
+            if held:
+                raise KeyboardInterrupt
+            for folder in folders:
+                publish(folder, **settings)
+        return code
     except KeyboardInterrupt:
-        return _say(_not_mirrored(invocation, "interrupted"), 130)
+        code, reason = 130, "interrupted"
     except Exception as error:  # a mirror: network, login and disk are its troubles, not the run's
-        _say(_not_mirrored(invocation, one_line(error)), code)
-    return code
-
-
-def _not_mirrored(invocation: Invocation, reason: str) -> str:
-    later = "; ".join(f"python -m harness.publish {shlex.quote(str(folder))}" for folder in invocation.folders)
-    return f"the run is stored but not mirrored to wandb ({reason}); later: {later}"
+        reason = one_line(error)
+    later = "; ".join(f"python -m harness.publish {shlex.quote(str(folder))}" for folder in folders)
+    return _say(f"the run is stored but not mirrored to wandb ({reason}); later: {later}", code)
 
 
 def _say(text: str, exit_code: int) -> int:

@@ -16,9 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import HydraException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from harness import runs as results
 from harness.records.errors import HarnessError
@@ -67,21 +65,12 @@ def launcher(arguments: Sequence[str]) -> str | None:
 def order_of(invocation: Invocation, default_results_dir: str) -> Order:
     """What the jobs of this command are told; raises `HarnessError` while jobs of a command before still run."""
     named = [word for word in invocation.arguments if word.startswith("results_dir=")]
-    results_dir = Path(_value(named[-1]) if named else default_results_dir).absolute()
+    results_dir = Path(OmegaConf.from_dotlist(named).get("results_dir", default_results_dir)).absolute()
     stored = Order(invocation.run_id, (), results_dir).runs()
     busy = next((path for path in stored if in_use(path)), None)
     if busy:
         raise HarnessError(f"{busy} is in use by a job: wait for it, or start a new run", exit_code=1)
     return Order(invocation.run_id, invocation.arguments, results_dir, tuple(stored))
-
-
-def _value(word: str) -> str:
-    """The value of an override without the quotes that Hydra takes off; as it stands in one that Hydra will refuse."""
-    try:
-        value = OverridesParser.create().parse_override(word).value()
-    except HydraException:
-        value = None
-    return value if isinstance(value, str) else word.partition("=")[2]
 
 
 def task(order: Order, run: Callable[[DictConfig, Invocation], None]) -> Callable[[DictConfig], None]:

@@ -13,10 +13,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.between.comparison import Comparison, compare, history, load
+from harness.between.comparison import Comparison, compare, history
 from harness.between.report import render
 from harness.records.errors import HarnessError
 from harness.records.naming import closest
+from harness.runs import load_run
 
 OURS = "tk"
 
@@ -34,8 +35,8 @@ that fails now or is gone; 2 a mistake, or no case in common; 3 slower in one me
 """
 
 
-def parser() -> argparse.ArgumentParser:
-    """The arguments."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command; gives its exit code."""
     p = argparse.ArgumentParser(
         prog="python -m harness.compare",
         description="Compare a stored run with an earlier one, or with the last runs of a campaign.",
@@ -43,8 +44,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     p.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="RUN_A RUN_B, or with --against RUN_B alone")
-    p.add_argument("--against", type=Path, metavar="CAMPAIGN", help="folder of earlier runs, results/<gpu>/<campaign>")
-    p.add_argument("--last", type=int, default=LAST, help=f"how many of them at most (default: {LAST})")
+    p.add_argument("--against", type=Path, metavar="CAMPAIGN", help=f"the last {LAST} runs of results/<gpu>/<campaign>")
     p.add_argument(
         "--again", nargs="*", type=Path, default=[], metavar="RUN", help="second measurements of what RUN_B measured"
     )
@@ -54,25 +54,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="implementations under test; all others are controls (default: tk)",
     )
-    p.add_argument("--markdown", type=Path, metavar="FILE", help="write the page to a file too")
-    return p
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command; gives its exit code."""
-    arguments = parser().parse_args(argv)
     try:
-        comparison = _compare(arguments)
-        page = render(comparison)
-        if arguments.markdown:
-            try:
-                arguments.markdown.write_text(page)
-            except OSError as error:
-                raise HarnessError(f"--markdown {arguments.markdown}: {error.strerror}") from None
+        comparison = _compare(p.parse_args(argv))
     except HarnessError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    print(page)
+    print(render(comparison))
     return comparison.exit_code
 
 
@@ -81,22 +68,20 @@ def _compare(arguments: argparse.Namespace) -> Comparison:
     if len(arguments.runs) != wanted:
         what = "--against CAMPAIGN and the one new run" if arguments.against else "two runs, the earlier one first"
         raise HarnessError(f"got {len(arguments.runs)} runs, needs {what}")
-    if arguments.last < 1:
-        raise HarnessError(f"--last is {arguments.last}, needs to be at least 1")
-    new = load(arguments.runs[-1])
+    new = load_run(arguments.runs[-1])
     if arguments.against:
         if not arguments.against.is_dir():
             raise HarnessError(f"--against {arguments.against} is no folder: give results/<gpu>/<campaign>")
-        earlier = history(arguments.against, new, arguments.last)
+        earlier = history(arguments.against, new, LAST)
         if not earlier:
             what = f"completed run of experiment {new.manifest['experiment']} before {new.run_id}"
             raise HarnessError(f"{arguments.against} holds no {what}")
     else:
-        earlier = [load(arguments.runs[0])]
+        earlier = [load_run(arguments.runs[0])]
     known = sorted({str(name) for run in (new, *earlier) for name in run.measurements["implementation"]})
     subjects = [OURS] if arguments.subject is None else arguments.subject
     for name in subjects:
         if name not in known:
             given = f"{OURS}, which is under test by default," if arguments.subject is None else f"--subject {name}"
             raise HarnessError(f"{given} is in none of the runs: there is {', '.join(known)}{closest(name, known)}")
-    return compare(new, earlier, subjects, [load(path) for path in arguments.again])
+    return compare(new, earlier, subjects, [load_run(path) for path in arguments.again])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -11,11 +10,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 from rich.text import Text
 
-from harness import workloads
 from harness.measure import ledger
-from harness.measure.messages import Done, Inspected, Machine, Phase, Timing
+from harness.measure.messages import Machine, Phase, Timing
 from harness.plan.planning import Group, Plan
-from harness.plan.small_problems import as_argument, smaller
+from harness.plan.said import Inspected, absences
 from harness.records import headline
 from harness.records.naming import Contestant
 from harness.records.rows import IDLE, Measurement, Ratio, Status
@@ -27,8 +25,6 @@ FILE_WIDTH = 140
 """Width of a table that is written to a file or a pipe, in characters."""
 PATIENCE_MINUTES = 2.0
 """Runs on a CPU that may take longer say so before they start."""
-SECONDS_A_CASE = 1.0
-"""Computing time on a CPU of the smaller problem that is offered instead."""
 
 
 class _Stdout(Console):
@@ -41,9 +37,9 @@ class _Stdout(Console):
 class Screen:
     """Progress and tables of one command; use as a context manager."""
 
-    def __init__(self, out: Console | None = None, progress: Console | None = None) -> None:
-        self.out = out or _Stdout(width=None if sys.stdout.isatty() else FILE_WIDTH)
-        console = progress or Console(stderr=True)
+    def __init__(self) -> None:
+        self.out = _Stdout(width=None if sys.stdout.isatty() else FILE_WIDTH)
+        console = Console(stderr=True)
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -58,8 +54,6 @@ class Screen:
         self._group: Group | None = None
         self._title = ""
         self._remarked: set[str] = set()
-        self._began: list[tuple[str, float]] = []
-        """What the worker has begun in the group that it is at, and when."""
 
     def __enter__(self) -> Screen:
         self._progress.start()
@@ -86,21 +80,13 @@ class Screen:
             self._line("measured roofs: " + ", ".join(f"{k} {v:.4g}" for k, v in machine.roofs.items()))
         if not machine.timed:
             self._line("this device verifies; it does not time")
-            self._advise(plan, machine, plan.estimated_minutes(False, able, machine.cpu_gflops))
-
-    def _advise(self, plan: Plan, machine: Machine, minutes: float) -> None:
-        """Warns that a CPU will need minutes, and offers a problem that takes seconds."""
-        if machine.timed or not machine.cpu_gflops or minutes < PATIENCE_MINUTES:
-            return
-        least = min((group.problem for group in plan.groups), key=workloads.load(plan.workload).flops)
-        small = smaller(plan.workload, least, SECONDS_A_CASE * machine.cpu_gflops * 1e9)
-        offer = f"; seconds with smaller problems, such as {as_argument(small)}" if small else ""
-        self._line(f"this may take {minutes:.0f} minutes on this CPU{offer}")
+            minutes = plan.estimated_minutes(False, able, machine.cpu_gflops)
+            if minutes >= PATIENCE_MINUTES:
+                self._line(f"this may take {minutes:.0f} minutes on this CPU, seconds with smaller problems=[...]")
 
     def group(self, number: int, group: Group) -> None:
         """A group starts."""
         self._group, self._title = group, group.problem.title
-        self._began = [("start", time.monotonic())]
         self._progress.update(self._task, completed=number)
         self.status("")
 
@@ -115,23 +101,10 @@ class Screen:
             who = ""
             if self._group is not None and 0 <= event.index < len(self._group.contestants):
                 who = str(self._group.contestants[event.index])
-            self._began.append((f"{event.name} {who}".strip(), time.monotonic()))
-            self.status(self._began[-1][0])
-        elif isinstance(event, Done):
-            self._began = []
+            self.status(f"{event.name} {who}".strip())
         elif isinstance(event, Timing):
             width = f", medians known to {event.worst_width * 100:.2f} %" if event.worst_width < 1 else ""
             self.status(f"timing: round {event.round}, {event.seconds:.0f} s{width}")
-
-    def unfinished(self) -> None:
-        """What an interrupted problem has taken so far, of which nothing is stored: one that never ends says where."""
-        if not self._began:
-            return
-        ends = [*(when for _, when in self._began[1:]), time.monotonic()]
-        taken: dict[str, float] = {}
-        for (name, when), end in zip(self._began, ends, strict=True):
-            taken[name] = taken.get(name, 0.0) + end - when
-        self._line(f"not finished: {self._title}: {', '.join(f'{name} {s:.1f} s' for name, s in taken.items())}")
 
     def result(self, plan: Plan, group: Group, stored: StoredGroup) -> None:
         """A group is stored, perhaps while the next one is at work."""
@@ -168,17 +141,11 @@ class Screen:
         able = [one for one in inspected if not one.missing]
         minutes = plan.estimated_minutes(machine.timed, len(able), machine.cpu_gflops, machine.gpu.get("name", ""))
         where = machine.gpu.get("name", "CPU, verification only")
-        cases = sum(group.problem.title not in one.unsupported for one in able for group in plan.groups)
+        cases = sum(one.runs(group.problem.title) for one in inspected for group in plan.groups)
         self._line(f"{plan.name} on {where}: {cases} case{'s' if cases != 1 else ''}, about {minutes:.1f} minutes")
-        self._advise(plan, machine, minutes)
         self.out.print(plan_table(plan, inspected))
-        for one in inspected:
-            if one.missing:
-                self._line(f"missing {one.contestant}: {one.missing}")
-            for reason in dict.fromkeys(one.unsupported.values()):
-                problems = [problem for problem, its in one.unsupported.items() if its == reason]
-                where = "" if len(problems) == len(plan.groups) else f" at {', '.join(problems)}"
-                self._line(f"unsupported {one.contestant}{where}: {reason}")
+        for line in absences(plan, inspected):
+            self._line(line)
 
 
 def plan_table(plan: Plan, inspected: Sequence[Inspected]) -> Table:
@@ -188,11 +155,9 @@ def plan_table(plan: Plan, inspected: Sequence[Inspected]) -> Table:
     for one in inspected:
         table.add_column(Text(str(one.contestant)))
     for group in plan.groups:
-        cells = [
-            "missing" if one.missing else "unsupported" if group.problem.title in one.unsupported else "runs"
-            for one in inspected
-        ]
-        table.add_row(group.problem.title, *cells)
+        title = group.problem.title
+        cells = ("runs" if one.runs(title) else "missing" if one.missing else "unsupported" for one in inspected)
+        table.add_row(title, *cells)
     return table
 
 
@@ -216,7 +181,8 @@ def result_table(plan: Plan, group: Group, measurements: Sequence[Measurement], 
         table.add_column("verdict")
     for m in measurements:
         style = "green" if m.status is Status.PASSED else "yellow"
-        cells = _speed_cells(m, by_case.get(m.case_id), settled) if timed else _error_cells(m)
+        errors = [_number(m.rel_l2_error, ".2e"), _number(m.tolerance, ".2e")]
+        cells = _speed_cells(m, by_case.get(m.case_id), settled) if timed else errors
         table.add_row(Text(str(Contestant.of_row(m))), Text(m.status, style=style), *cells)
     return table
 
@@ -239,10 +205,6 @@ def _speed_cells(m: Measurement, ratio: Ratio | None, sources: bool) -> list[str
         f"{speed.value:.3f} ({speed.low:.3f} to {speed.high:.3f})" if speed else "",
         str(speed.verdict) if speed else "",
     ]
-
-
-def _error_cells(m: Measurement) -> list[str]:
-    return [_number(m.rel_l2_error, ".2e"), _number(m.tolerance, ".2e")]
 
 
 def _number(value: float | None, form: str) -> str:

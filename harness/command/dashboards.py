@@ -13,41 +13,25 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from harness.command.publish import METRICS, STARTED, size_points, statuses, summary, tags, workload_of
 from harness.records.errors import HarnessError, one_line
-from harness.runs import ResultsError, Run, load_run
+from harness.runs import Run, load_run
 
 UNITS = {"tflops": "TFLOPS", "gbps": "GB/s", "latency_us": "us", "roof_pct": "% of the measured roof"}
 
 
 @dataclass(frozen=True)
-class Lines:
-    """Curves over the size, one a key of the history."""
+class Panel:
+    """A chart.  kind: `lines` over the size, one a key of the history; `bars`, one a run and a key of the summary; or
+    `time`, a point a run of a key of the summary, over the start of the run.
+    """
 
+    kind: Literal["lines", "bars", "time"]
     title: str
     keys: tuple[str, ...]
-    unit: str
-
-
-@dataclass(frozen=True)
-class Bars:
-    """A bar a run and a key of the summary."""
-
-    title: str
-    keys: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class OverTime:
-    """A point a run: a key of the summary over the start of the run."""
-
-    title: str
-    key: str
-
-
-Panel = Lines | Bars | OverTime
+    unit: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,64 +48,39 @@ def dashboard(runs: Iterable[Run]) -> tuple[Section, ...]:
     What is a mean over the problems of an experiment has a panel an experiment: its keys begin with the experiment.
     A workload's directions have sections of their own, `attention_bwd`, as their metrics have names of their own.
     """
-    history: set[str] = set()
-    scalars: set[str] = set()
-    workloads: set[str] = set()
-    for run in runs:
-        history |= {key for point in size_points(run) for key in point if key != "size"}
-        scalars |= set(summary(run))
-        workloads |= {workload_of(row) for row in run.rows}
-    ratios = {key.partition("/ratio/")[0] for key in scalars if "/ratio/" in key}
-    overview = (
-        Bars("Cases that failed", ("failures",)),
-        *(Bars(f"{name}: speed of tk over", _under(scalars, f"{name}/ratio/")) for name in sorted(ratios)),
-    )
-    own = {key: _owner(key, workloads) for key in history}
-    sections = tuple(
-        Section(
-            name,
-            tuple(
-                Lines(f"{name}: {metric}", keys, UNITS[metric])
-                for metric in METRICS
-                if (keys := tuple(sorted(k for k in history if own[k] == name and k.endswith(f"/{metric}"))))
-            ),
-        )
-        for name in sorted(workloads)
-    )
-    kept = tuple(section for section in sections if section.panels)
-    over_time = tuple(OverTime(key, key) for key in sorted(scalars) if key.endswith("/geomean"))
-    return (
-        Section("Overview", overview),
-        *kept,
-        *([Section("Regressions over time", over_time)] if over_time else []),
-    )
+    runs = list(runs)
+    history = {key for run in runs for point in size_points(run) for key in point if key != "size"}
+    scalars = {key for run in runs for key in summary(run)}
+    workloads = {workload_of(row) for run in runs for row in run.rows}
+    ratios = sorted({key.partition("/ratio/")[0] for key in scalars if "/ratio/" in key})
+    overview = [Panel("bars", "Cases that failed", ("failures",))]
+    for name in ratios:
+        speeds = sorted(key for key in scalars if key.startswith(f"{name}/ratio/"))
+        overview.append(Panel("bars", f"{name}: speed of tk over", tuple(speeds)))
+    sections = [Section("Overview", tuple(overview))]
+    for name in sorted(workloads):
+        own = sorted(key for key in history if _owner(key, workloads) == name)
+        keys = {metric: tuple(key for key in own if key.endswith(f"/{metric}")) for metric in METRICS}
+        lines = (Panel("lines", f"{name}: {metric}", found, UNITS[metric]) for metric, found in keys.items() if found)
+        sections.append(Section(name, tuple(lines)))
+    over_time = (Panel("time", key, (key,)) for key in sorted(scalars) if key.endswith("/geomean"))
+    sections.append(Section("Regressions over time", tuple(over_time)))
+    return tuple(section for section in sections if section.panels)
 
 
 def keys_of(panel: Panel) -> tuple[str, ...]:
     """Every key of a published run that a panel reads, that of its axis too."""
-    match panel:
-        case Lines():
-            return ("size", *panel.keys)
-        case Bars():
-            return panel.keys
-        case OverTime():
-            return (STARTED, panel.key)
+    return {"lines": ("size",), "bars": (), "time": (STARTED,)}[panel.kind] + panel.keys
 
 
 def workspace(sections: Sequence[Section], *, entity: str, project: str, name: str) -> Any:
     """The sections as a workspace of wandb-workspaces, not saved; raises `HarnessError` where that is not installed."""
     panels, workspaces = _library("reports.v2"), _library("workspaces")
-    return workspaces.Workspace(
-        entity=entity,
-        project=project,
-        name=name,
-        sections=[
-            workspaces.Section(
-                name=section.name, panels=[_made(panel, panels) for panel in section.panels], is_open=not number
-            )
-            for number, section in enumerate(sections)
-        ],
-    )
+    made = [
+        workspaces.Section(name=one.name, panels=[_made(panel, panels) for panel in one.panels], is_open=not number)
+        for number, one in enumerate(sections)
+    ]
+    return workspaces.Workspace(entity=entity, project=project, name=name, sections=made)
 
 
 def report(runs: Sequence[Run], *, entity: str, project: str, name: str) -> Any:
@@ -168,17 +127,12 @@ def _library(part: str) -> Any:
 
 def _made(panel: Panel, panels: Any) -> Any:
     """A panel as wandb-workspaces has it."""
-    match panel:
-        case Lines():
-            return panels.LinePlot(
-                title=panel.title, x="size", y=list(panel.keys), log_x=True, title_x="size", title_y=panel.unit
-            )
-        case Bars():
-            return panels.BarPlot(title=panel.title, metrics=list(panel.keys))
-        case OverTime():
-            return panels.ScatterPlot(
-                title=panel.title, x=panels.SummaryMetric(STARTED), y=panels.SummaryMetric(panel.key)
-            )
+    keys = list(panel.keys)
+    if panel.kind == "lines":
+        return panels.LinePlot(title=panel.title, x="size", y=keys, log_x=True, title_x="size", title_y=panel.unit)
+    if panel.kind == "bars":
+        return panels.BarPlot(title=panel.title, metrics=keys)
+    return panels.ScatterPlot(title=panel.title, x=panels.SummaryMetric(STARTED), y=panels.SummaryMetric(keys[0]))
 
 
 EXAMPLES = """\
@@ -213,7 +167,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             where = {"entity": arguments.entity, "project": arguments.project, "name": arguments.name}
             print(_saved(report(runs, **where) if arguments.report else workspace(sections, **where)))
             return 0
-    except (ResultsError, HarnessError) as error:
+    except HarnessError as error:
         print(error, file=sys.stderr)
         return 2
     for section in sections:
@@ -230,10 +184,6 @@ def _saved(made: Any) -> str:
         return str(made.url)
     except Exception as error:  # no login, no network, no such team: wandb has an exception for each
         raise HarnessError(f"nothing can be saved at wandb (`wandb login` logs in): {one_line(error)}") from None
-
-
-def _under(keys: Iterable[str], prefix: str) -> tuple[str, ...]:
-    return tuple(sorted(key for key in keys if key.startswith(prefix)))
 
 
 def _owner(key: str, workloads: Iterable[str]) -> str:

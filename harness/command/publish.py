@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import re
 import secrets
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from harness.records import headline, stats
 from harness.records.errors import HarnessError, one_line
 from harness.records.naming import Contestant, gpu_slug, problem_keys
 from harness.records.rows import FAILURES
-from harness.runs import ResultsError, Run, load_run
+from harness.runs import Run, load_run
 
 METRICS = {"tflops": "tflops", "gbps": "gbps", "latency_us": "latency_us_p50", "roof_pct": "roof_pct_measured"}
 """Name in wandb -> column of `Measurement`, of the rounds."""
@@ -52,8 +51,7 @@ def publish(
     run = load_run(folder)
     try:
         Path(dir).mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=dir):  # wandb would write elsewhere
-            pass
+        tempfile.TemporaryFile(dir=dir).close()  # wandb would write elsewhere
     except OSError as error:
         raise HarnessError(f"dir is {dir}, which cannot be written ({error.strerror}): give another") from None
     if figures is not None and not figures.is_dir():
@@ -150,9 +148,8 @@ def _artifact(run: Run, kind: str, folder: Path, *, recursive: bool) -> Any:
     import wandb
 
     made_of = {"commit": run.manifest["git_commit"]} if kind == "results" else {"made_from": f"results-{run.run_id}"}
-    artifact = wandb.Artifact(
-        f"{kind}-{run.run_id}", type=kind, metadata={"campaign": run.manifest["campaign"], **made_of}
-    )
+    metadata = {"campaign": run.manifest["campaign"], **made_of}
+    artifact = wandb.Artifact(f"{kind}-{run.run_id}", type=kind, metadata=metadata)
     for file in sorted(path for path in (folder.rglob("*") if recursive else folder.iterdir()) if path.is_file()):
         artifact.add_file(str(file), name=file.relative_to(folder).as_posix())
     return artifact
@@ -212,22 +209,15 @@ def size_points(run: Run) -> list[dict[str, float]]:
     points: dict[float, dict[str, float]] = {}
     for row in timed:
         keys = problem_keys(row["problem"])
-        series = "_".join(
-            [workload_of(row)]
-            + [f"{other}={keys[other]}" for other in others if other in keys]
-            + [row["distribution"]] * kinds
-        )
+        own = [f"{other}={keys[other]}" for other in others if other in keys] + [row["distribution"]] * kinds
+        series = "_".join([workload_of(row), *own])
         point = points.setdefault(float(keys[key]), {"size": float(keys[key])})
         rate = headline.of_case(row)
-        values = {
-            **{name: headline.known(row[column]) for name, column in METRICS.items()},
-            "tflops": rate.tflops,
-            "latency_us": rate.latency_us,
-            "settled": 1.0 if rate.source == headline.SETTLED else None,
-        }
-        for name, value in values.items():
-            if value is not None:
-                point[f"{series}/{Contestant.of_row(row)}/{name}"] = value
+        values = {name: headline.known(row[column]) for name, column in METRICS.items()}
+        values |= {"tflops": rate.tflops, "latency_us": rate.latency_us}
+        values["settled"] = 1.0 if rate.source == headline.SETTLED else None
+        who = Contestant.of_row(row)
+        point.update({f"{series}/{who}/{name}": value for name, value in values.items() if value is not None})
     return [points[size] for size in sorted(points)]
 
 
@@ -236,9 +226,8 @@ def varying_key(problems: Sequence[str]) -> str:
 
     A key that some texts leave out is an option, and no size.
     """
-    table = pd.DataFrame([problem_keys(text) for text in problems]).dropna(axis="columns")
-    numeric = [key for key in table.columns if table[key].map(_is_number).all()]
-    return str(max(numeric, key=lambda key: table[key].nunique()))
+    table = pd.DataFrame([problem_keys(text) for text in problems]).apply(pd.to_numeric, errors="coerce")
+    return str(table.dropna(axis="columns").nunique().idxmax())
 
 
 def also_varying(problems: Sequence[str], size: str) -> list[str]:
@@ -276,12 +265,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = arguments.pop("run")
     try:
         where = publish(folder, **arguments)
-    except (ResultsError, HarnessError) as error:
+    except HarnessError as error:
         print(error, file=sys.stderr)
         return 2
     print(f"published {folder} ({arguments['mode']}), local copy in {where}")
     return 0
-
-
-def _is_number(value: str) -> bool:
-    return re.fullmatch(r"-?\d+(\.\d+)?", value) is not None

@@ -6,18 +6,18 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from harness.command.console import Screen
-from harness.measure.messages import CaseOutcome, Inspected, Machine
+from harness.measure.messages import CaseOutcome, Machine
 from harness.measure.supervisor import GroupResult
 from harness.plan.planning import Group, Plan
+from harness.plan.said import Inspected
 from harness.plan.settings import differences, settings_of
 from harness.records.errors import HarnessError
 from harness.records.naming import build_keys, with_builds
-from harness.records.rows import FAILURES, IDLE, ProfileMetric, Status
+from harness.records.rows import ProfileMetric, Status
 from harness.runs import ncu
 from harness.runs.assemble import assemble
 from harness.runs.invocation import Invocation
@@ -46,39 +46,36 @@ def run_job(plan: Plan, config: Mapping[str, Any], invocation: Invocation, scree
     if plan.profile_metrics and not machine.timed:
         store.note("profile=ncu: nothing is profiled, this device verifies only")
     screen.begin(plan, machine, store, sum(not one.missing for one in inspected))
-    later = _Later()
+    due: list[Callable[[], None]] = []  # a group is stored while the worker measures the next one
+
+    def store_due() -> None:
+        while due:
+            due.pop()()
+
     try:
         for number, group in enumerate(plan.groups):
             runnable = _runnable(group, inspected)
             settings = settings_of(config, group)
-            _refuse_other_settings(group, newest_settings(store.manifest["groups"], runnable), settings)
+            then = newest_settings(store.manifest["groups"], runnable)
+            if then and (different := differences(then, settings)):
+                raise HarnessError(
+                    f"{group.problem.title} is in this run already, and is asked for again with "
+                    f"{', '.join(different)}: such settings are not part of a case's name; make it a run of its own"
+                )
             if store.covered(runnable) or _stored_elsewhere(group, config, inspected, invocation):
                 invocation.ran += 1
                 screen.skip(number, group)
                 continue
             screen.group(number, group)
-            result = _measure(plan, group, invocation, later.do)
-            later.action = partial(_keep, plan, group, result, settings, machine, invocation, store, screen)
+            result = _measure(plan, group, invocation, store_due)
+            due.append(partial(_keep, plan, group, result, settings, machine, invocation, store, screen))
             if plan.profile_metrics:  # a profiler needs the device, so nothing is measured meanwhile
                 with invocation.ledger.during("store"):
-                    later.do()
+                    store_due()
     finally:
         with invocation.ledger.during("store"):
-            later.do()
+            store_due()
     screen.notes(store)
-
-
-@dataclass
-class _Later:
-    """Stores a group while the worker measures the next one."""
-
-    action: Callable[[], None] | None = None
-
-    def do(self) -> None:
-        """Stores it, once."""
-        action, self.action = self.action, None
-        if action is not None:
-            action()
 
 
 def _stored_elsewhere(
@@ -88,18 +85,6 @@ def _stored_elsewhere(
     settings = settings_of(config, group)
     alike = [one for one in invocation.stored_elsewhere if not differences(one["settings"], settings)]
     return covers(alike, _runnable(group, inspected))
-
-
-def _refuse_other_settings(group: Group, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raises `HarnessError` if this run already holds the problem under other settings that are not in a case's
-    name.
-    """
-    different = differences(then, now) if then else []
-    if different:
-        raise HarnessError(
-            f"{group.problem.title} is in this run already, and is asked for again with {', '.join(different)}: "
-            "such settings are not part of a case's name; make it a run of its own"
-        )
 
 
 def _inspect(plan: Plan, invocation: Invocation) -> list[Inspected]:
@@ -118,7 +103,7 @@ def _runnable(group: Group, inspected: list[Inspected]) -> list[str]:
 
     Where none can, all of them, so that the rows that say why are written once more rather than never.
     """
-    able = {str(one.contestant) for one in inspected if not one.missing and group.problem.title not in one.unsupported}
+    able = {str(one.contestant) for one in inspected if one.runs(group.problem.title)}
     return [group.case_id(c) for c in group.contestants if str(c) in able] or list(group.case_ids)
 
 
@@ -174,9 +159,7 @@ def _keep(
         store.manifest.update(kernel_builds=with_builds(known, builds), **invocation.account())
         store.append(stored)
     screen.result(plan, group, stored)
-    invocation.failures += sum(m.status in FAILURES for m in stored.measurements)
-    invocation.did_not_run += [f"{m.implementation}: {m.reason}" for m in stored.measurements if m.status in IDLE]
-    invocation.ran += sum(m.status not in IDLE for m in stored.measurements)
+    invocation.count(stored.measurements)
 
 
 def _profiled(

@@ -26,7 +26,7 @@ from harness import workloads
 from harness.command.cli import OBJECTIONS, sentence
 from harness.measure.verification import check_outputs
 from harness.plan.help import FLAGS
-from harness.plan.implementations import LoadError, OptionError, load
+from harness.plan.implementations import load
 from harness.plan.planning import make_plan
 from harness.plan.seeds import derived
 from harness.records import provenance
@@ -60,8 +60,6 @@ def trace(words: Sequence[str]) -> Path:
     group, contestant = plan.groups[0], plan.contestants[0]
     try:
         implementation, device = load(contestant), instantiate(dict(plan.device))
-    except (LoadError, OptionError) as error:
-        raise HarnessError(str(error), exit_code=2) from None
     except InstantiationException as error:  # Hydra wraps what the device's constructor raised
         raise HarnessError(one_line(error.__cause__ or error), exit_code=2) from None
     refusal = implementation.available() or implementation.supports(group.problem, device.kind)
@@ -80,7 +78,7 @@ def trace(words: Sequence[str]) -> Path:
     check = check_outputs(workload, group.problem, outputs, expected, inputs)
     if not check.passed:
         raise HarnessError(f"{contestant}: the traced call is wrong: {check.reason}", exit_code=1)
-    source, gpu, name = provenance.source(), device.describe(), provenance.new_run_id()
+    gpu, name = device.describe(), provenance.new_run_id()
     about = {
         "trace_id": name,
         "campaign": str(config["campaign"]),
@@ -91,8 +89,7 @@ def trace(words: Sequence[str]) -> Path:
         "contestant": str(contestant),
         "seed": group.seed,
         "rel_l2_error": check.rel_l2_error,
-        "git_commit": source.git_commit,
-        "git_dirty": source.git_dirty,
+        **vars(provenance.source()),
         "command": shlex.join(["python", "-m", "harness", "trace", *words]),
         "gpu": gpu or None,
         "libraries": device.libraries(),
@@ -101,13 +98,9 @@ def trace(words: Sequence[str]) -> Path:
     document = {**document, "otherData": {**document["otherData"], **about}}
     slug = gpu_slug(str(gpu["name"])) if gpu else device.kind
     folder = run_folder(config["results_dir"], slug, str(config["campaign"]), TRACES)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{name}.json.gz"
-        text = json.dumps(document, separators=(",", ":"))
-        path.write_bytes(gzip.compress(text.encode(), mtime=0))
-    except OSError as error:
-        raise HarnessError(f"{folder} cannot be written: {one_line(error)}", exit_code=1) from None
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.json.gz"
+    path.write_bytes(gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0))
     return path
 
 

@@ -22,6 +22,7 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 
 Row = tuple[int, ...]
 
@@ -79,7 +80,9 @@ def _connected(rows: Sequence[Row], n: int) -> bool:
 def _circuit(rows: Sequence[Row], first: int, generator: random.Random) -> list[Row]:
     """The rows in an order in which each begins with the last of the row before it (Hierholzer)."""
     shuffled = generator.sample(rows, len(rows))
-    leaving = {who: list(group) for who, group in itertools.groupby(sorted(shuffled, key=_first), key=_first)}
+    leaving = {
+        who: list(group) for who, group in itertools.groupby(sorted(shuffled, key=itemgetter(0)), key=itemgetter(0))
+    }
     path: list[Row] = [(first,)]
     circuit: list[Row] = []
     while path:
@@ -89,10 +92,6 @@ def _circuit(rows: Sequence[Row], first: int, generator: random.Random) -> list[
         else:
             circuit.append(path.pop())
     return circuit[-2::-1]  # the first entry only said where to begin
-
-
-def _first(row: Row) -> int:
-    return row[0]
 
 
 def design_rounds(contestants: int) -> int:

@@ -28,7 +28,9 @@ def who_settles(settings: TimerSettings, providers: Sequence[str], series: Seque
     others = [place for place in by_time(series) if providers[place] not in settings.settled_own]
     chosen = sorted({*range(len(series))} - {*others[settings.settled_fastest :]})
     long = any(median_us(series[place]) > settings.settled_over_us for place in needed(settings, providers, series))
-    return chosen if long or settings.settled == "always" or power_capped(series) else []
+    seen = [reading.throttle for one in series for reading in one.readings if reading.throttle is not None]
+    capped = sum(POWER_CAP in reasons for reasons in seen) > CAPPED_SHARE * len(seen)
+    return chosen if long or capped or settings.settled == "always" else []
 
 
 def needed(settings: TimerSettings, providers: Sequence[str], series: Sequence[Series]) -> list[int]:
@@ -49,12 +51,6 @@ def by_time(series: Sequence[Series]) -> list[int]:
 def median_us(series: Series) -> float:
     """The median of a contestant's samples."""
     return float(np.median(series.latency_us))
-
-
-def power_capped(series: Sequence[Series]) -> bool:
-    """Whether the board was at its power limit in the rounds."""
-    seen = [reading.throttle for one in series for reading in one.readings if reading.throttle is not None]
-    return sum(POWER_CAP in reasons for reasons in seen) > CAPPED_SHARE * len(seen)
 
 
 def settled_rounds(settings: TimerSettings, contestants: int) -> int:

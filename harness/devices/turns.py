@@ -112,7 +112,8 @@ def _placed(
         if not due and elapsed - last_look <= LOOK_SECONDS:
             continue
         last_look, looked_at = elapsed, number if due else looked_at
-        width = max(_relative_width(one.latency_us[before:]) for one in series)
+        samples = [np.asarray(one.latency_us[before:]) for one in series]
+        width = max(stats.median_interval(one).relative_width(float(np.median(one))) for one in samples)
         report(Progress(number, elapsed, width))
         if whole and finished(number, elapsed, width, settings, block):
             return first + number
@@ -145,8 +146,3 @@ def _warm_up(
         turn += 1
         light = turn > len(place.calls) and own_us * 1e-6 < LIGHT_SHARE * (clock() - began)
         enough = seconds * LIGHT_WARM_UP if light else seconds
-
-
-def _relative_width(latency_us: Sequence[float]) -> float:
-    samples = np.asarray(latency_us)
-    return stats.median_interval(samples).relative_width(float(np.median(samples)))

@@ -45,8 +45,9 @@ def main(pipe: Connection, seeds: Connection, running: Synchronized[int], device
     from harness.devices.cpu import product_gflops
     from harness.measure.contestant import status_of
     from harness.measure.line import Line, ProcessBrokenError
-    from harness.measure.measure import inspect, measure_group
+    from harness.measure.measure import measure_group
     from harness.measure.seal import Seal
+    from harness.plan.said import inspect
     from harness.records.errors import one_line
 
     try:

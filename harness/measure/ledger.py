@@ -31,9 +31,6 @@ ACTIVITIES = {
 THEIRS = ("calls", "prepare")
 """The activities that are the kernels' and the baselines'."""
 
-LEFT_OUT = {"profile": "without Nsight Compute", "prepare": "of what is not compiling or tuning"}
-"""Activities that a second figure for the overhead leaves out, with its wording."""
-
 
 class Ledger:
     """Seconds by activity.  Time spent in a nested activity does not count for the outer one.
@@ -91,21 +88,10 @@ def added(*accounts: Mapping[str, float]) -> dict[str, float]:
 
 
 def sentence(seconds: Mapping[str, float]) -> str:
-    """An account in words: the whole, the contestants' part, and the overhead, of everything and without what is
-    `LEFT_OUT`, its largest entries first.
-    """
-    share = overhead_pct(seconds)
-    if share is None:
-        return "none"
-    theirs = [f"{name} {seconds[name]:.1f}" for name in THEIRS if name in seconds]
-    others = sorted((name for name in seconds if name not in THEIRS), key=lambda name: -seconds[name])
-    rest = [f"{name} {seconds[name]:.1f}" for name in others if seconds[name] >= 0.05]
-    shares = [f"overhead {share:.0f} %"]
-    for name, words in LEFT_OUT.items():
-        without = overhead_pct({one: value for one, value in seconds.items() if one != name})
-        shares += [f"{without:.0f} % {words}"] if without is not None and name in seconds else []
-    overhead = ", ".join(shares) + (f": {', '.join(rest)}" if rest else "")
-    return ", ".join([f"{sum(seconds.values()):.1f} s", *theirs, overhead])
+    """An account in words: the whole, the share of the harness's own work, and each activity, the longest first."""
+    longest = sorted(seconds, key=lambda name: -seconds[name])
+    parts = ", ".join(f"{name} {seconds[name]:.1f}" for name in longest if seconds[name] >= 0.05)
+    return f"{sum(seconds.values()):.1f} s, overhead {overhead_pct(seconds) or 0:.0f} %: {parts}"
 
 
 def overhead_pct(seconds: Mapping[str, float]) -> float | None:

@@ -23,36 +23,15 @@ from harness.measure.contestant import Contestant
 from harness.measure.data import Data, Held, Inputs
 from harness.measure.judging import UNKNOWN, Judge
 from harness.measure.line import Line, ProcessBrokenError
-from harness.measure.messages import Broken, Done, Inspected, Timing
+from harness.measure.messages import Broken, Done, Timing
 from harness.measure.seal import Seal
 from harness.measure.settling import settle_group
-from harness.plan.implementations import LoadError, OptionError, load
-from harness.plan.planning import Candidate, Group, Limits, TimerSettings
-from harness.records.errors import one_line
+from harness.plan.planning import Group, Limits, TimerSettings
 from harness.records.rows import Status
 from harness.workloads.spec import Reference
 
 MOVED_SETS = 4
 """Input sets when buffers are moved: the L2 is flushed before each call in any case."""
-
-
-def inspect(contestant: Candidate, problems: Sequence[Any], kind: str) -> Inspected:
-    """What is known of a contestant without running it."""
-    try:
-        implementation = load(contestant)
-        missing = implementation.available()
-        if missing:
-            return Inspected(contestant, missing=missing)
-        refusals = {problem.title: implementation.supports(problem, kind) for problem in problems}
-        return Inspected(
-            contestant,
-            version=implementation.version(),
-            unsupported={title: reason for title, reason in refusals.items() if reason},
-        )
-    except (LoadError, OptionError) as error:
-        return Inspected(contestant, mistake=str(error))
-    except Exception as error:  # an implementation's own code: whatever it raises is its row's reason
-        return Inspected(contestant, missing=one_line(error, named=True))
 
 
 def measure_group(

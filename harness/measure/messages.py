@@ -66,21 +66,6 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Inspected:
-    """What is known of a contestant before anything runs.
-
-    mistake: the user asked for a target or an option that does not exist.  missing: why it cannot run here.
-    unsupported: problem's title -> reason.
-    """
-
-    contestant: Candidate
-    version: str = ""
-    mistake: str | None = None
-    missing: str | None = None
-    unsupported: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Phase:
     """The worker begins something that has `seconds` to finish; `index` is the contestant it is done for, or -1."""
 

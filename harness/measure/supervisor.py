@@ -24,7 +24,6 @@ from harness.measure.messages import (
     Describe,
     Done,
     Inspect,
-    Inspected,
     Machine,
     Measure,
     Phase,
@@ -33,6 +32,7 @@ from harness.measure.messages import (
     Timing,
 )
 from harness.plan.planning import Candidate, Group, Limits, TimerSettings
+from harness.plan.said import Inspected
 from harness.plan.seeds import derived
 from harness.records.errors import HarnessError
 from harness.records.rows import Status
@@ -44,12 +44,9 @@ START_SECONDS = 180.0
 class WorkerDeathError(Exception):
     """The worker died or was killed. index: the contestant whose code ran, -1 for none; sudden: without a message."""
 
-    def __init__(self, index: int, status: Status, reason: str, *, sudden: bool = False) -> None:
+    def __init__(self, index: int, reason: str, status: Status = Status.ERROR, *, sudden: bool = False) -> None:
         super().__init__(reason)
-        self.index = index
-        self.status = status
-        self.reason = reason
-        self.sudden = sudden
+        self.index, self.reason, self.status, self.sudden = index, reason, status, sudden
 
 
 @dataclass(frozen=True)
@@ -62,10 +59,6 @@ class GroupResult:
     outcomes: tuple[CaseOutcome, ...]
     energy_j: float | None
     seconds: Mapping[str, float] = field(default_factory=dict)
-
-
-def _nothing() -> None:
-    """The default for `meanwhile`."""
 
 
 class Supervisor:
@@ -115,7 +108,7 @@ class Supervisor:
         return found
 
     def measure(
-        self, group: Group, timer: TimerSettings, limits: Limits, meanwhile: Callable[[], None] = _nothing
+        self, group: Group, timer: TimerSettings, limits: Limits, meanwhile: Callable[[], None] = lambda: None
     ) -> GroupResult:
         """Verifies and times a group. A contestant that kills the worker fails alone; the others are timed without it.
 
@@ -128,7 +121,7 @@ class Supervisor:
             alive = [index for index in range(len(group.contestants)) if index not in lost]
             rest = replace(group, contestants=tuple(group.contestants[index] for index in alive))
             try:
-                now, meanwhile = meanwhile, _nothing
+                now, meanwhile = meanwhile, lambda: None
                 got, done = self._measure_once(rest, timer, limits, now)
             except WorkerDeathError as death:
                 if death.index < 0 and death.sudden and second_chance:
@@ -152,11 +145,7 @@ class Supervisor:
         with contextlib.suppress(OSError):
             self._pipe.send(Stop())
             self._process.join(2.0)
-        self._kill()
-
-    def kill(self) -> None:
-        """Ends the worker at once."""
-        self._kill()
+        self.kill()
 
     def _measure_once(
         self, group: Group, timer: TimerSettings, limits: Limits, meanwhile: Callable[[], None]
@@ -178,15 +167,10 @@ class Supervisor:
                     allowance = limits.call_seconds
                 case CaseOutcome():
                     outcomes[message.index] = message
-                case Broken():
-                    self._kill()
-                    raise WorkerDeathError(message.index, message.status, message.reason)
                 case Done():
                     missing = [index for index in range(len(group.contestants)) if index not in outcomes]
                     if missing:
-                        raise WorkerDeathError(
-                            missing[0], Status.ERROR, "the worker ended the group without reporting it"
-                        )
+                        raise WorkerDeathError(missing[0], "the worker ended the group without reporting it")
                     return outcomes, message
 
     def _send(self, request: object) -> None:
@@ -198,13 +182,7 @@ class Supervisor:
 
     def _receive(self, kind: type, seconds: float) -> Any:
         message = self._next(seconds, Phase("answer", -1, seconds))
-        if isinstance(message, Broken):
-            self._kill()
-            raise WorkerDeathError(message.index, message.status, message.reason)
-        if not isinstance(message, kind):
-            raise WorkerDeathError(
-                -1, Status.ERROR, f"the worker sent {type(message).__name__}, expected {kind.__name__}"
-            )
+        assert isinstance(message, kind)
         return message
 
     def _next(self, seconds: float, phase: Phase) -> object:
@@ -215,27 +193,27 @@ class Supervisor:
             if not self._process.is_alive() and not self._pipe.poll(0):  # its children may hold the pipe open
                 self._die(phase)
             if time.monotonic() >= deadline:
-                index = int(self._running.value)
-                self._kill()
-                raise WorkerDeathError(
-                    index, Status.TIMEOUT, f"no answer for {seconds:g} s during '{phase.name}'; killed"
-                )
+                self.kill()
+                reason = f"no answer for {seconds:g} s during '{phase.name}'; killed"
+                raise WorkerDeathError(int(self._running.value), reason, Status.TIMEOUT)
         try:
             message = self._pipe.recv()
         except (EOFError, OSError):
             self._die(phase)
         if isinstance(message, Refused):
             raise HarnessError(message.sentence)
+        if isinstance(message, Broken):
+            self.kill()
+            raise WorkerDeathError(message.index, message.reason, message.status)
         return message
 
     def _die(self, phase: Phase) -> NoReturn:
-        index = int(self._running.value)
         reason = f"the worker {self._epitaph()} during '{phase.name}'"
-        self._kill()
-        raise WorkerDeathError(index, Status.ERROR, reason, sudden=True) from None
+        self.kill()
+        raise WorkerDeathError(int(self._running.value), reason, sudden=True) from None
 
     def _start(self) -> None:
-        self._kill()
+        self.kill()
         self._pipe, theirs = self._context.Pipe()
         ours, asked = self._context.Pipe()
         arguments = (theirs, asked, self._running, self.device)
@@ -256,7 +234,7 @@ class Supervisor:
         self._process.join(10.0)
         code = self._process.exitcode
         if code is None:
-            self._kill()
+            self.kill()
             return "closed its pipe and was killed"
         if code >= 0:
             return f"ended by itself with exit code {code}"
@@ -264,7 +242,8 @@ class Supervisor:
         hint = ", which is often the system running out of memory" if name == "SIGKILL" else ""
         return f"was ended by {name}{hint}"
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
+        """Ends the worker at once."""
         if self._process is not None:
             with contextlib.suppress(OSError):  # it leads a group of its own, with whatever it has started
                 os.killpg(self._process.pid, signal.SIGKILL)

@@ -6,6 +6,7 @@ is called `f(**inputs, **problem.options)` with the variant's options bound by k
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ import torch
 from hydra.utils import get_object
 
 from harness.plan.planning import Candidate
-from harness.records.errors import one_line
+from harness.records.errors import HarnessError, one_line
 from harness.workloads.spec import OwnBound
 
 Outputs = torch.Tensor | tuple[torch.Tensor, ...]
@@ -25,12 +26,8 @@ MAY_WIDEN = ("baselines.",)
 """Packages whose implementations may declare a wider error bound of their own, unlike those under test."""
 
 
-class OptionError(ValueError):
-    """A variant names an option that its implementation does not take."""
-
-
-class LoadError(Exception):
-    """A `_target_` that cannot be imported or is no implementation."""
+class LoadError(HarnessError):
+    """A `_target_` that cannot be imported or is no implementation, or a variant whose option it does not take."""
 
 
 class Implementation:
@@ -87,7 +84,8 @@ class FunctionImplementation(Implementation):
     def __init__(self, function: Callable[..., Outputs], **options: Any) -> None:
         self._function = function
         self._options = options
-        _check_keywords(function, options)
+        with contextlib.suppress(ValueError):  # a builtin tells nothing of itself
+            inspect.signature(function).bind_partial(**options)
 
     def version(self) -> str:
         package = (self._function.__module__ or "").partition(".")[0]
@@ -110,7 +108,7 @@ class _Completed(Implementation):
 
 
 def load(contestant: Candidate) -> Implementation:
-    """The implementation of a contestant; raises `LoadError` or `OptionError`, each one sentence."""
+    """The implementation of a contestant; raises `LoadError`."""
     name = contestant.implementation
     path = str(contestant.target["_target_"])
     try:
@@ -135,18 +133,4 @@ def load(contestant: Candidate) -> Implementation:
             return _Completed(target(**keywords))
         return FunctionImplementation(target, **keywords)
     except (TypeError, ValueError) as error:
-        raise OptionError(f"implementation {contestant}: {one_line(error)}") from error
-
-
-def _check_keywords(function: Callable[..., Any], keywords: Mapping[str, Any]) -> None:
-    """Raises `TypeError` if the function takes no such keyword."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # a builtin tells nothing of itself
-        return
-    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
-        return
-    known = [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    for key in keywords:
-        if key not in known:
-            raise TypeError(f"unknown option {key!r}, {function.__name__} takes {', '.join(known)}")
+        raise LoadError(f"implementation {contestant}: {one_line(error)}") from error

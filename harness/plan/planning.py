@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Annotated, Any, Literal, get_type_hints
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, FiniteFloat, StrictBool, ValidationError, model_validator
 from pydantic.dataclasses import dataclass as model
@@ -18,7 +18,7 @@ from harness import workloads
 from harness.plan import roofline, seeds
 from harness.records.datasheets import find_datasheet
 from harness.records.errors import HarnessError, objection
-from harness.records.naming import Contestant, closest, expand_problems, parse_contestant, torn_braces
+from harness.records.naming import Contestant, closest, expand_problems, parse_contestant
 from harness.records.rows import case_id
 from harness.workloads.spec import ProblemSpec
 
@@ -134,14 +134,14 @@ class _Wandb:
 class Config:
     """A configuration; configs/config.yaml describes each key.  What is `Any` here is checked where it is read."""
 
-    name: Any
+    name: str | None
     workload: _Workload
     problem: Mapping[str, Any]
     problems: Any
-    implementations: Any
-    dtype: Any
-    direction: Any
-    distribution: Any
+    implementations: Annotated[list[str], Field(min_length=1)] | None
+    dtype: str | None
+    direction: str
+    distribution: str
     seed: Whole | None
     device: Mapping[str, Any]
     timer: TimerSettings
@@ -249,11 +249,10 @@ def make_plan(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> Plan:
     overrides: the command-line overrides, to refuse those that an experiment's own list would silently ignore.
     """
     checked = _checked(config)
-    workload = str(config["workload"]["name"])
-    module = workloads.load(workload)
-    entries = _problem_entries(config, overrides)
-    contestants = _contestants(config)
-    baseline, choices = str(config["workload"]["baseline"]), list(config["workload"]["implementations"])
+    workload, module = checked.workload.name, workloads.load(checked.workload.name)
+    entries = _problem_entries(checked, overrides)
+    contestants = _contestants(checked)
+    baseline, choices = checked.workload.baseline, list(checked.workload.implementations)
     if baseline not in choices:
         raise HarnessError(
             f"workload.baseline is {baseline!r}, which is unknown for {workload}: there is {', '.join(choices)}"
@@ -265,10 +264,10 @@ def make_plan(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> Plan:
         problem = workloads.parse_problem(
             workload,
             own,
-            dtype=str(entry.get("dtype") or config["dtype"] or module.DTYPES[0]),
-            direction=str(entry.get("direction", config["direction"])),
+            dtype=str(entry.get("dtype") or checked.dtype or module.DTYPES[0]),
+            direction=str(entry.get("direction", checked.direction)),
         )
-        distribution = str(entry.get("distribution", config["distribution"]))
+        distribution = str(entry.get("distribution", checked.distribution))
         if distribution not in module.DISTRIBUTIONS:
             known = ", ".join(module.DISTRIBUTIONS)
             raise HarnessError(f"{workload} has no distribution {distribution!r}: there is {known}")
@@ -276,7 +275,7 @@ def make_plan(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> Plan:
         groups.setdefault((problem, distribution), Group(workload, problem, distribution, seed, contestants))
     metrics = checked.workload.ncu_metrics or [] if checked.profile else []
     return Plan(
-        name=str(config["name"] or workload),
+        name=checked.name or workload,
         workload=workload,
         baseline=baseline,
         groups=tuple(groups.values()),
@@ -293,59 +292,33 @@ def make_plan(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> Plan:
 def _checked(config: Mapping[str, Any]) -> Config:
     """The configuration as it is read; raises `HarnessError` for the first key that is unknown, missing or wrong."""
     try:
-        checked = Config(**config)
+        return Config(**config)
     except ValidationError as error:
-        first = error.errors()[0]
-        *within, key = map(str, first["loc"]) if first["loc"] else ("",)
-        if first["type"] == "unexpected_keyword_argument":
-            of = get_type_hints(Config)[within[0]] if within else Config
-            known, prefix = [one.name for one in fields(of)], "".join(f"{part}." for part in within)
-            objected = f"{prefix}{key} is unknown: there is {', '.join(known)}{closest(key, known, prefix)}"
-        else:
-            objected = objection(error)
-            if isinstance(first["input"], str) and key in ("problem", "implementations", "device"):
-                objected += torn_braces(first["input"], f"{'.'.join((*within, key))}={{KEY:value,KEY:value}}")
-        raise HarnessError(objected) from None
-    target = config["device"].get("_target_")
-    if not isinstance(target, str) or not target:
-        raise HarnessError(f"device._target_ is {target!r}, needs to be a text")
-    return checked
+        raise HarnessError(objection(error)) from None
 
 
-def _problem_entries(config: Mapping[str, Any], overrides: Sequence[str]) -> list[dict[str, Any]]:
-    if config["problems"] is None:
-        return [dict(config["problem"])]
-    ignored = next((text for text in overrides if text.lstrip("+").startswith("problem.")), None)
-    if ignored is not None:
-        if any(text.lstrip("+").startswith("problems=") for text in overrides):
-            raise HarnessError(f"{ignored} has no effect beside problems=[...]: leave one of the two out")
-        raise HarnessError(
-            f"{ignored} has no effect: experiment {config['name']} lists its own problems; "
-            "give 'problems=[{...}]' instead"
-        )
-    return expand_problems(config["problems"])
+def _problem_entries(config: Config, overrides: Sequence[str]) -> list[dict[str, Any]]:
+    if config.problems is None:
+        return [dict(config.problem)]
+    if ignored := [text for text in overrides if text.lstrip("+").startswith("problem.")]:
+        raise HarnessError(f"{ignored[0]} has no effect beside a list of problems: give 'problems=[{{...}}]' instead")
+    return expand_problems(config.problems)
 
 
-def _contestants(config: Mapping[str, Any]) -> tuple[Candidate, ...]:
-    known: Mapping[str, Any] = config["workload"]["implementations"]
-    labels = config["implementations"]
-    if labels is None:
-        labels = list(known)
-    if isinstance(labels, str) or not isinstance(labels, Sequence) or not labels:
-        raise HarnessError(f"implementations is {labels!r}, needs a list such as [tk,cublas]")
-    contestants = []
-    for label in labels:
-        name = parse_contestant(str(label)).implementation
+def _contestants(config: Config) -> tuple[Candidate, ...]:
+    known = config.workload.implementations
+    contestants: list[Candidate] = []
+    for label in config.implementations or known:
+        name = parse_contestant(label).implementation
         if name not in known:
             raise HarnessError(
-                f"implementation {name!r} is unknown for {config['workload']['name']}: there is "
+                f"implementation {name!r} is unknown for {config.workload.name}: there is "
                 f"{', '.join(known)}{closest(name, list(known))} "
                 f"(+workload.implementations.{name}._target_=package.function adds one)"
             )
         target = known[name]
         if not isinstance(target, Mapping) or not isinstance(target.get("_target_"), str):
             raise HarnessError(f"implementation {name!r} has no _target_: give package.function or package.Class")
-        contestant = Candidate.of(str(label), target)
-        if contestant not in contestants:
-            contestants.append(contestant)
+        contestant = Candidate.of(label, target)
+        contestants += [] if contestant in contestants else [contestant]
     return tuple(contestants)

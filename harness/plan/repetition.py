@@ -37,7 +37,6 @@ def repro_command(plan: Plan, group: Group, index: int) -> str:
         *([] if chosen else [f"timer={plan.timer.kind}"]),
         *(word for word in _differences(plan, chosen or plan.timer.kind) if word.partition("=")[0] not in given),
         *(["profile=ncu"] if plan.profile_metrics else []),
-        *(word for word in _metrics(plan, group.workload) if word.partition("=")[0] not in given),
         *plan.carried,
     ]
     return " ".join(["python -m harness", *(shlex.quote(word) for word in words)])
@@ -45,18 +44,18 @@ def repro_command(plan: Plan, group: Group, index: int) -> str:
 
 def _differences(plan: Plan, timer: str) -> Iterator[str]:
     """`key=value` for each setting of the timer and the limits that is another than the files of `configs/` have."""
-    defaults = {"timer": _timer_file(timer), "limits": _config_file()["limits"]}
-    for group, settings in (("timer", asdict(plan.timer)), ("limits", asdict(plan.limits))):
+    groups = [
+        ("timer", asdict(plan.timer), _timer_file(timer)),
+        ("limits", asdict(plan.limits), _file("config.yaml")["limits"]),
+    ]
+    if metrics := list(plan.profile_metrics):
+        own = _file(f"workload/{plan.workload}.yaml")["workload"]
+        groups.append(("workload", {"ncu_metrics": metrics}, own))
+    for group, settings, defaults in groups:
         for key, value in settings.items():
             value = list(value) if isinstance(value, tuple) else value
-            if value != defaults[group][key]:
+            if value != defaults.get(key):
                 yield f"{group}.{key}={_text(value)}"
-
-
-def _metrics(plan: Plan, workload: str) -> Iterator[str]:
-    """`workload.ncu_metrics=[...]` where they are other than the workload's file has them."""
-    if plan.profile_metrics and list(plan.profile_metrics) != _own_metrics(workload):
-        yield f"workload.ncu_metrics={_text(list(plan.profile_metrics))}"
 
 
 def _text(value: object) -> str:
@@ -66,10 +65,9 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-@cache
 def _timer_file(name: str) -> Mapping[str, Any]:
     """The settings of `configs/timer/<name>.yaml`, on those of the files that its defaults name."""
-    own = yaml.safe_load((CONFIGS / "timer" / f"{name}.yaml").read_text())
+    own = dict(_file(f"timer/{name}.yaml"))
     settings: dict[str, Any] = {}
     for base in own.pop("defaults", []):
         settings.update({} if base == "_self_" else _timer_file(base))
@@ -77,10 +75,5 @@ def _timer_file(name: str) -> Mapping[str, Any]:
 
 
 @cache
-def _own_metrics(workload: str) -> list[str]:
-    return yaml.safe_load((CONFIGS / "workload" / f"{workload}.yaml").read_text()).get("ncu_metrics") or []
-
-
-@cache
-def _config_file() -> Mapping[str, Any]:
-    return yaml.safe_load((CONFIGS / "config.yaml").read_text())
+def _file(name: str) -> Mapping[str, Any]:
+    return yaml.safe_load((CONFIGS / name).read_text())

@@ -46,13 +46,7 @@ def datasheets() -> tuple[tuple[re.Pattern[str], Datasheet], ...]:
     import yaml  # readers of runs do without
 
     entries: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "datasheets.yaml").read_text())
-    return tuple(
-        (
-            re.compile(entry["matches"]),
-            Datasheet(slug, entry["name"], entry["gbps"], entry["boost_mhz"], dict(entry["tflops"]), entry["source"]),
-        )
-        for slug, entry in entries.items()
-    )
+    return tuple((re.compile(entry.pop("matches")), Datasheet(slug, **entry)) for slug, entry in entries.items())
 
 
 def find_datasheet(gpu_name: str) -> Datasheet | None:

@@ -38,7 +38,7 @@ _PLAINER = {
 """The validator's phrases, and how they are said here."""
 
 
-class ResultsError(Exception):
+class ResultsError(HarnessError):
     """A run folder that cannot be used, in one sentence: what is wrong, where, and what to do."""
 
 

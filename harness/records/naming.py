@@ -129,11 +129,6 @@ def same_problem(left: str, right: str) -> bool:
     return problem_keys(left) == problem_keys(right)
 
 
-def torn_braces(value: object, example: str) -> str:
-    """What to add where a mapping is needed and a word came: a shell makes several words of unquoted braces."""
-    return f"; quote it, '{example}': the shell splits unquoted braces" if isinstance(value, str) else ""
-
-
 class _Entry(BaseModel, extra="allow"):
     """A problem, or with the key `grid` the product of its lists."""
 
@@ -160,8 +155,7 @@ def expand_problems(entries: object) -> list[dict[str, Any]]:
     try:
         listed = _ENTRIES.validate_python(entries)
     except ValidationError as error:
-        advice = torn_braces(error.errors()[0]["input"], "problems=[{M:64,N:64,K:64}]")
-        raise HarnessError(objection(error, "problems") + advice) from None
+        raise HarnessError(objection(error, "problems")) from None
     return [problem for entry in listed for problem in entry.problems]
 
 

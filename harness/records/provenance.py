@@ -51,7 +51,8 @@ def source(root: Path = ROOT) -> Source:
     Those of the bundle, where the files are the ones that it was made beside: a copy's git may know an earlier commit
     alone. Else git's, else the stamp's; without git, files that differ from a bundle's make it dirty.
     """
-    stamp = Path(os.environ.get("TK_BUILD_INFO") or _stamp(root))
+    data = DATA if root == CODE else root  # a bundle is stamped at its root, a wheel among its data
+    stamp = Path(os.environ.get("TK_BUILD_INFO") or data / BUILD_INFO)
     same = _are_as_listed(root, stamp.with_name(FILES))
     commit = None if same else _git(root, "rev-parse", "HEAD")
     if commit is not None:
@@ -79,11 +80,6 @@ def _are_as_listed(root: Path, listed: Path) -> bool | None:
         return all(digest(root / name) == known for known, name in lines)
     except (OSError, ValueError):
         return False
-
-
-def _stamp(root: Path) -> Path:
-    """A bundle is stamped at its root, a wheel among its data."""
-    return (DATA if root == CODE else root) / BUILD_INFO
 
 
 def claim_hashes(root: Path = ROOT) -> dict[str, str]:

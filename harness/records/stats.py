@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import bdtr, ndtri, stdtrit  # scipy.stats takes as long to import as torch
+from scipy.special import bdtr, bdtrik, stdtrit  # scipy.stats takes as long to import as torch
 
 from harness.records.rows import Verdict
 
@@ -37,7 +37,7 @@ class Interval:
         return (self.high - self.low) / center
 
 
-def median_interval(samples: np.ndarray, confidence: float = CONFIDENCE) -> Interval:
+def median_interval(samples: np.ndarray) -> Interval:
     """Distribution-free confidence interval of the median: two order statistics.
 
     The number of samples below the true median is Binomial(n, 1/2).  With k the largest rank for which P(B < k) <= (1 -
@@ -47,7 +47,7 @@ def median_interval(samples: np.ndarray, confidence: float = CONFIDENCE) -> Inte
     """
     ordered = np.sort(np.asarray(samples, dtype=np.float64))
     n = len(ordered)
-    k = median_rank(n, confidence)
+    k = median_rank(n)
     if k < 1:
         return Interval(-math.inf, math.inf)
     return Interval(float(ordered[k - 1]), float(ordered[n - k]))
@@ -62,9 +62,7 @@ def median_rank(n: int, confidence: float = CONFIDENCE) -> int:
     if n == 0:
         return 0
     tail = (1 - confidence) / 2
-    k = max(0, round(n / 2 + ndtri(tail) * math.sqrt(n) / 2))  # near it, and from there step by step
-    while k > 0 and bdtr(k - 1, n, 0.5) >= tail:
-        k -= 1
+    k = max(0, math.ceil(bdtrik(tail, n, 0.5)) - 1)  # of a continuous inverse, which may be off by its rounding
     while bdtr(k, n, 0.5) < tail:
         k += 1
     return k
@@ -99,7 +97,7 @@ class RatioEstimate:
 
 
 def paired_ratios(
-    per_round: Mapping[str, np.ndarray], *, seed: int, confidence: float = CONFIDENCE, resamples: int = RESAMPLES
+    per_round: Mapping[str, np.ndarray], *, seed: int, resamples: int = RESAMPLES
 ) -> dict[tuple[str, str], RatioEstimate]:
     """Every ordered pair (case, baseline) of cases timed in the same rounds.
 
@@ -125,15 +123,13 @@ def paired_ratios(
             drawn = _bootstrap_medians(table, seed, resamples, length)
             resampled[length] = dict(zip(names, drawn, strict=True))
         value = medians[baseline] / medians[case]
-        interval = _percentiles(resampled[length][baseline] / resampled[length][case], value, confidence)
+        interval = _percentiles(resampled[length][baseline] / resampled[length][case], value)
         ratios[case, baseline] = RatioEstimate(value, interval)
     return ratios
 
 
 def over_placements(
-    pooled: Mapping[tuple[str, str], RatioEstimate],
-    parts: Sequence[Mapping[str, np.ndarray]],
-    confidence: float = CONFIDENCE,
+    pooled: Mapping[tuple[str, str], RatioEstimate], parts: Sequence[Mapping[str, np.ndarray]]
 ) -> dict[tuple[str, str], RatioEstimate]:
     """The ratios of cases that were timed with their buffers at several places, which are drawn like rounds are.
 
@@ -144,7 +140,7 @@ def over_placements(
     ratios = {}
     for (case, baseline), within in pooled.items():
         logs = np.array([np.log(np.median(part[baseline]) / np.median(part[case])) for part in parts])
-        over = _mean_ratio(logs, confidence)
+        over = _mean_ratio(logs)
         low = min(over.interval.low, within.interval.low)
         high = max(over.interval.high, within.interval.high)
         ratios[case, baseline] = RatioEstimate(over.value, Interval(low, high))
@@ -170,9 +166,9 @@ def block_length(values: np.ndarray) -> int:
     return min(2 ** math.ceil(math.log2(wanted)), max(1, n // 4))
 
 
-def _percentiles(resampled: np.ndarray, value: float, confidence: float) -> Interval:
+def _percentiles(resampled: np.ndarray, value: float) -> Interval:
     """The percentile interval, widened where needed to hold the estimate itself."""
-    tail = (1 - confidence) / 2
+    tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(resampled, [tail, 1 - tail])
     return Interval(min(float(low), value), max(float(high), value))
 
@@ -189,7 +185,7 @@ class Seated:
 
 
 def same_predecessor_ratios(
-    samples: Mapping[str, Seated], *, seed: int, confidence: float = CONFIDENCE, resamples: int = RESAMPLES
+    samples: Mapping[str, Seated], *, seed: int, resamples: int = RESAMPLES
 ) -> dict[tuple[str, str], RatioEstimate]:
     """Every ordered pair (case, baseline), compared after the same predecessors: for long calls at the power limit.
 
@@ -215,7 +211,7 @@ def same_predecessor_ratios(
         mean = float(np.mean([medians[baseline, p] - medians[case, p] for p in common]))
         drawn = np.mean([spread[baseline, p] - spread[case, p] for p in common], axis=0)
         freedom = max(1, min(sum(len(parts[who, p]) - 1 for p in common) for who in (case, baseline)))
-        half = float(stdtrit(freedom, (1 + confidence) / 2) * np.std(drawn, ddof=1))
+        half = float(stdtrit(freedom, (1 + CONFIDENCE) / 2) * np.std(drawn, ddof=1))
         interval = Interval(math.exp(mean - half), math.exp(mean + half))
         ratios[case, baseline] = RatioEstimate(math.exp(mean), interval)
     return ratios
@@ -319,9 +315,7 @@ def _bootstrap_medians(table: np.ndarray, seed: int, resamples: int, length: int
     return medians
 
 
-def settled_ratios(
-    per_round: Mapping[str, np.ndarray], *, confidence: float = CONFIDENCE
-) -> dict[tuple[str, str], RatioEstimate]:
+def settled_ratios(per_round: Mapping[str, np.ndarray]) -> dict[tuple[str, str], RatioEstimate]:
     """Every ordered pair (case, baseline) of cases measured in blocks of calls back to back.
 
     per_round: case -> (rounds,) latency in its block of each round of blocks, equally long for all.  The logarithm of
@@ -333,34 +327,34 @@ def settled_ratios(
     if len(lengths) > 1:
         raise ValueError(f"cases have {sorted(lengths)} settled blocks, paired ratios need the same number for all")
     return {
-        (case, baseline): _mean_ratio(np.log(per_round[baseline] / per_round[case]), confidence)
+        (case, baseline): _mean_ratio(np.log(per_round[baseline] / per_round[case]))
         for case in per_round
         for baseline in per_round
         if case != baseline
     }
 
 
-def _mean_ratio(logs: np.ndarray, confidence: float) -> RatioEstimate:
+def _mean_ratio(logs: np.ndarray) -> RatioEstimate:
     """The exponential of the mean of independent, near to normal logarithms, with the interval of Student's t."""
     n, mean = len(logs), float(np.mean(logs))
-    half = float(stdtrit(n - 1, (1 + confidence) / 2) * np.std(logs, ddof=1) / math.sqrt(n)) if n > 1 else math.inf
+    half = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2) * np.std(logs, ddof=1) / math.sqrt(n)) if n > 1 else math.inf
     return RatioEstimate(math.exp(mean), Interval(math.exp(mean - half), math.exp(mean + half)))
 
 
-def ratio_margin(noise_pct: Sequence[float], min_effect_pct: float = MIN_EFFECT_PCT) -> float:
+def ratio_margin(noise_pct: Sequence[float]) -> float:
     """The noise margin of a ratio's verdict, in %: the largest of its cases' A/A noises and the smallest effect that
     counts.  A noise that is not known (NaN) does not count.
     """
-    return max([min_effect_pct, *noise_pct])
+    return max([MIN_EFFECT_PCT, *noise_pct])
 
 
-def verdict(ratio: RatioEstimate, noise_pct: Sequence[float], min_effect_pct: float = MIN_EFFECT_PCT) -> Verdict:
+def verdict(ratio: RatioEstimate, noise_pct: Sequence[float]) -> Verdict:
     """The verdict on a ratio, where differences within the cases' own noise count as none.
 
     With m the `ratio_margin`: SAME if the whole interval lies in [1 / (1 + m), 1 + m], FASTER or SLOWER if all of it
     lies beyond one end, AMBIGUOUS otherwise.
     """
-    margin = 1 + ratio_margin(noise_pct, min_effect_pct) / 100
+    margin = 1 + ratio_margin(noise_pct) / 100
     low, high = ratio.interval.low, ratio.interval.high
     if low > margin:
         return Verdict.FASTER

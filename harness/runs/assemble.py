@@ -26,6 +26,7 @@ from harness.records.datasheets import Roof, find_datasheet
 from harness.records.rows import Measurement, Ratio, SettledBlock, Status
 from harness.runs.group import StoredGroup
 from harness.runs.samples import UNKNOWN, Samples
+from harness.workloads.spec import Traffic
 
 LONG_US = 1000.0
 """Calls that take longer than this are compared after the same predecessors.  In recorded attention on an H200 the
@@ -39,6 +40,9 @@ OVER_MEASURED = 1.5
 """How far a call may be above roofs that were measured here, where there is no datasheet: the vendor's library is not
 the fastest."""
 
+VERIFIED = ("rel_l2_error", "max_abs_error", "worst_output", "tolerance", "peak_memory_mib")
+"""What is known of a case from its verification, in an outcome and in a row."""
+
 READABLE_US = 1000.0
 """NVML readings refer to the start of a call and take about this long. For longer calls they describe the previous
 one."""
@@ -46,7 +50,7 @@ one."""
 
 def assemble(plan: Plan, group: Group, result: GroupResult, machine: Machine, run_id: str) -> StoredGroup:
     """The rows and samples of a group, in the order of its contestants."""
-    outcomes = [_judge(plan, group, outcome, machine) for outcome in result.outcomes]
+    outcomes = [_judged(plan, group, outcome, machine) for outcome in result.outcomes]
     noise = _noise_pct(outcomes)
     measurements = tuple(
         _measurement(plan, group, outcome, machine, run_id, noise.get(str(outcome.index), 0.0)) for outcome in outcomes
@@ -63,18 +67,13 @@ def assemble(plan: Plan, group: Group, result: GroupResult, machine: Machine, ru
 
 def _blocks(group: Group, outcome: CaseOutcome) -> Iterator[SettledBlock]:
     """The stored blocks of a case."""
+    kept = ("position", "calls", "seconds", "latency_us", "sm_clock_mhz", "power_w", "energy_mj")
     for block in outcome.settled:
         yield SettledBlock(
             case_id=group.case_ids[outcome.index],
             block=block.round,
-            position=block.position,
             predecessor=group.case_ids[block.predecessor] if block.predecessor >= 0 else "",
-            calls=block.calls,
-            seconds=block.seconds,
-            latency_us=block.latency_us,
-            sm_clock_mhz=block.sm_clock_mhz,
-            power_w=block.power_w,
-            energy_mj=block.energy_mj,
+            **{name: getattr(block, name) for name in kept},
         )
 
 
@@ -85,10 +84,13 @@ def _samples(group: Group, outcome: CaseOutcome) -> Samples:
     return Samples(outcome.latency_us, outcome.rounds, *seats)
 
 
-def _judge(plan: Plan, group: Group, outcome: CaseOutcome, machine: Machine) -> CaseOutcome:
-    """The outcome, or an error if one of its clocks tells a time that cannot be."""
+def _judged(plan: Plan, group: Group, outcome: CaseOutcome, machine: Machine) -> CaseOutcome:
+    """The outcome, or an error with what its verification told if one of its clocks tells a time that cannot be."""
     complaint = _complain_of_clocks(plan, group, outcome, machine) if len(outcome.latency_us) else None
-    return outcome if complaint is None else _without_times(outcome, complaint)
+    if complaint is None:
+        return outcome
+    untimed = CaseOutcome(outcome.index, Status.ERROR, complaint, outcome.version)
+    return replace(untimed, **{name: getattr(outcome, name) for name in (*VERIFIED, "kernel_names", "build")})
 
 
 def _complain_of_clocks(plan: Plan, group: Group, outcome: CaseOutcome, machine: Machine) -> str | None:
@@ -104,8 +106,7 @@ def _complain_of_clocks(plan: Plan, group: Group, outcome: CaseOutcome, machine:
     l2_bytes = int(machine.gpu.get("l2_bytes") or 0)
     roof = _limit(group.problem.dtype, machine)
     if roof is not None:
-        workload = workloads.load(group.workload)
-        flops, traffic = workload.flops(group.problem), workload.traffic(group.problem)
+        flops, traffic = _cost(group)
         for what, microseconds, warm in clocks:
             if complaint := roofline.impossible(roof, flops, traffic, microseconds, l2_bytes, warm, what):
                 return complaint
@@ -127,13 +128,6 @@ def _limit(dtype: str, machine: Machine) -> Roof | None:
     return measured and Roof(measured.tflops * OVER_MEASURED, measured.gbps * OVER_MEASURED)
 
 
-def _without_times(outcome: CaseOutcome, reason: str) -> CaseOutcome:
-    """What is known of a case from its verification, ended for that reason."""
-    untimed = CaseOutcome(outcome.index, Status.ERROR, reason, outcome.version)
-    kept = ("rel_l2_error", "max_abs_error", "worst_output", "tolerance", "peak_memory_mib", "kernel_names", "build")
-    return replace(untimed, **{name: getattr(outcome, name) for name in kept})
-
-
 def _seated(outcomes: Sequence[CaseOutcome]) -> dict[str, stats.Seated]:
     """The samples of the timed contestants with block and predecessor, by contestant number."""
     timed = [outcome for outcome in outcomes if len(outcome.latency_us)]
@@ -144,9 +138,7 @@ def _seated(outcomes: Sequence[CaseOutcome]) -> dict[str, stats.Seated]:
 
 
 def _by_predecessor(seated: Mapping[str, stats.Seated]) -> bool:
-    """Whether cases are compared after the same predecessors: their calls are long, and every sample's place is
-    known.
-    """
+    """Whether cases are compared after the same predecessors: calls are long, and every sample's place is known."""
     return _known(seated) and any(float(np.median(one.latency_us)) >= LONG_US for one in seated.values())
 
 
@@ -179,25 +171,17 @@ def _measurement(
         direction=problem.direction,
         implementation=contestant.implementation,
         variant=contestant.variant,
-        version=outcome.version,
         problem=problem.text,
         dtype=problem.dtype,
         distribution=group.distribution,
         seed=group.seed,
-        status=outcome.status,
-        reason=outcome.reason,
-        rel_l2_error=outcome.rel_l2_error,
-        max_abs_error=outcome.max_abs_error,
-        worst_output=outcome.worst_output,
-        tolerance=outcome.tolerance,
         n_samples=len(outcome.latency_us),
         timer=plan.timer.kind if timed else "",
         cache=plan.timer.cache if timed else "",
         bound=_bound(group, machine),
-        throttled=outcome.throttled,
-        peak_memory_mib=outcome.peak_memory_mib,
         kernel_names=" | ".join(outcome.kernel_names),
         repro_command=repro_command(plan, group, outcome.index),
+        **{name: getattr(outcome, name) for name in ("version", "status", "reason", "throttled", *VERIFIED)},
         **timed,
     )
 
@@ -206,10 +190,9 @@ def _timed(group: Group, outcome: CaseOutcome, machine: Machine, noise_pct: floa
     """The columns of a case that was timed; empty for any other."""
     if not len(outcome.latency_us):
         return {}
-    workload, problem = workloads.load(group.workload), group.problem
-    flops, traffic = workload.flops(problem), workload.traffic(problem)
+    flops, traffic = _cost(group)
     p10, p50, p90 = (float(value) for value in np.quantile(outcome.latency_us, [0.1, 0.5, 0.9]))
-    measured, datasheet = _roofs(problem.dtype, machine)
+    measured, datasheet = _roofs(group.problem.dtype, machine)
     readable = p50 < READABLE_US
     return {
         "latency_us_p10": p10,
@@ -254,10 +237,13 @@ def _roofs(dtype: str, machine: Machine) -> tuple[Roof | None, Roof | None]:
 def _bound(group: Group, machine: Machine) -> str:
     measured, datasheet = _roofs(group.problem.dtype, machine)
     roof = measured or datasheet
-    if roof is None:
-        return ""
-    workload, launch_us = workloads.load(group.workload), machine.roofs.get("launch_us", 0.0)
-    return roofline.bound(roof, workload.flops(group.problem), workload.traffic(group.problem), launch_us)
+    return "" if roof is None else roofline.bound(roof, *_cost(group), machine.roofs.get("launch_us", 0.0))
+
+
+def _cost(group: Group) -> tuple[float, Traffic]:
+    """FLOPs and bytes of the group's problem."""
+    workload = workloads.load(group.workload)
+    return workload.flops(group.problem), workload.traffic(group.problem)
 
 
 def _ratios(

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from harness.records import headline
-from harness.records.errors import HarnessError, ResultsError
+from harness.records.errors import ResultsError
 from harness.records.naming import Contestant, closest, parse_contestant, problem_keys
 from harness.records.rows import Status
 from harness.runs.stored import GROUP, MANIFEST, Run, load_campaign, load_run
@@ -48,10 +48,12 @@ def frame(path: str | Path | Sequence[str | Path], *, against: str | None = None
     """  # noqa: E501
     folders = [Path(path)] if isinstance(path, str | Path) else [Path(one) for one in path]
     runs = _runs(folders)
-    rival = None if against is None else _contestant(against)
+    rival = None if against is None else parse_contestant(against)
     cases = pd.concat([_cases(run) for run in runs], ignore_index=True)
     where = " and ".join(map(str, folders))
-    _check_known(rival, cases, where)
+    known = sorted(set(cases["contestant"]))
+    if rival is not None and str(rival) not in known:
+        raise ResultsError(f"{where} has no case of {rival}; it has {', '.join(known)}{closest(str(rival), known)}")
     pairs = pd.concat([_ratios(run, rival) for run in runs], ignore_index=True)
     if newest:
         cases = _newest(cases, pairs if rival is not None else pairs[:0], rival)
@@ -78,19 +80,6 @@ def _runs(folders: Sequence[Path]) -> list[Run]:
     if twice := next((name for name in names if names.count(name) > 1), ""):
         raise ResultsError(f"{' and '.join(map(str, folders))}: run {twice} is in two of them: give each run once")
     return sorted(runs, key=lambda run: (str(run.manifest["started_utc"]), run.run_id), reverse=True)
-
-
-def _contestant(label: str) -> Contestant:
-    try:
-        return parse_contestant(label)
-    except HarnessError as error:
-        raise ResultsError(f"against: {error}") from None
-
-
-def _check_known(rival: Contestant | None, cases: pd.DataFrame, where: str) -> None:
-    known = sorted(set(cases["contestant"]))
-    if rival is not None and str(rival) not in known:
-        raise ResultsError(f"{where} has no case of {rival}; it has {', '.join(known)}{closest(str(rival), known)}")
 
 
 def _cases(run: Run) -> pd.DataFrame:

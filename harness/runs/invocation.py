@@ -6,7 +6,7 @@ A multirun calls the same task once a point; all points go to one run folder and
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from harness.records import provenance
 from harness.records.datasheets import find_datasheet
 from harness.records.errors import HarnessError
 from harness.records.naming import gpu_slug
+from harness.records.rows import FAILURES, IDLE
 from harness.runs.library_sizes import library_sizes
 from harness.runs.store import Store, run_folder
 
@@ -101,6 +102,14 @@ class Invocation:
             finally:
                 self.store.__exit__()
 
+    def count(self, rows: Iterable[Any]) -> None:
+        """Counts cases that have ended; each has the attributes of a `Measurement`."""
+        for row in rows:
+            self.failures += row.status in FAILURES
+            self.ran += row.status not in IDLE
+            if row.status in IDLE:
+                self.did_not_run.append(f"{row.implementation}: {row.reason}")
+
     @property
     def folders(self) -> list[Path]:
         """The runs that this command has stored."""
@@ -114,15 +123,13 @@ class Invocation:
 
 def _manifest(invocation: Invocation, plan: Plan, config: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     """The manifest of a run that begins."""
-    source = provenance.source()
     sheet = find_datasheet(str(machine.gpu.get("name", "")))
     return {
         "run_id": invocation.run_id,
         "multirun": invocation.multirun or invocation.run_id,
         "campaign": str(config["campaign"]),
         "experiment": plan.name,
-        "git_commit": source.git_commit,
-        "git_dirty": source.git_dirty,
+        **vars(provenance.source()),
         "command": shlex.join(["python", "-m", "harness", *invocation.arguments]),
         "arguments": list(invocation.arguments),
         "config": dict(config),
@@ -147,15 +154,12 @@ def _reopened(folder: Path, machine: Machine) -> Store:
     was, now = manifest.get("gpu") or {}, machine.gpu
     try:
         if manifest["device"] != machine.kind or was.get("uuid_hash") != now.get("uuid_hash"):
-            here = now.get("name", machine.kind)
+            there, here = was.get("name", manifest["device"]), now.get("name", machine.kind)
+            raise HarnessError(f"{folder} is of another board ({there}; this is {here}): start a new run")
+        there, here = str(manifest["git_commit"]), source.git_commit
+        if there != here:
             raise HarnessError(
-                f"resume={folder}: the run is of another board ({was.get('name', manifest['device'])}; "
-                f"this is {here}): start a new run"
-            )
-        if manifest.get("git_commit") != source.git_commit:
-            raise HarnessError(
-                f"resume={folder}: the run is of commit {str(manifest.get('git_commit'))[:12]}, this is "
-                f"{source.git_commit[:12]}: check that commit out, or start a new run"
+                f"{folder} is of commit {there[:12]}, this is {here[:12]}: check that out, or start a new run"
             )
     except HarnessError:
         store.__exit__()

@@ -6,8 +6,7 @@ Sizes are read from what pip recorded at the installation, or from the files whe
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,26 +19,18 @@ TARGETS = ("cpu", "gpu")
 Find = Callable[[str], importlib.metadata.Distribution]
 
 
-@dataclass(frozen=True)
-class Library:
-    """A library that comes as a wheel, by the names that its distribution has had."""
-
-    name: str
-    """As an implementation or a published row names it."""
-    distributions: tuple[str, ...]
-
-
-LIBRARIES = (
-    Library("cutlass", ("nvidia-cutlass",)),
-    Library("cutlass_dsl", ("nvidia-cutlass-dsl-libs-base", "nvidia-cutlass-dsl")),
-    Library("triton", ("triton", "pytorch-triton")),
-    Library("cublas", ("nvidia-cublas", "nvidia-cublas-cu13", "nvidia-cublas-cu12")),
-)
+LIBRARIES = {
+    "cutlass": ("nvidia-cutlass",),
+    "cutlass_dsl": ("nvidia-cutlass-dsl-libs-base", "nvidia-cutlass-dsl"),
+    "triton": ("triton", "pytorch-triton"),
+    "cublas": ("nvidia-cublas", "nvidia-cublas-cu13", "nvidia-cublas-cu12"),
+}
+"""Libraries that come as a wheel, as an implementation or a published row names them: names of their distributions."""
 
 
 def library_sizes(root: Path = ROOT, find: Find = importlib.metadata.distribution) -> dict[str, dict[str, Any]]:
     """Of each library either `version` and `bytes` by kind (`headers`, `libraries`, `all`), or the `reason` of none."""
-    return {"tk": _own(root), **{library.name: _installed(library, find) for library in LIBRARIES}}
+    return {"tk": _own(root), **{name: _installed(wheels, find) for name, wheels in LIBRARIES.items()}}
 
 
 def _own(root: Path) -> dict[str, Any]:
@@ -62,8 +53,8 @@ def by_kind(files: Iterable[tuple[str, int]]) -> dict[str, int]:
     }
 
 
-def _installed(library: Library, find: Find) -> dict[str, Any]:
-    for name in library.distributions:
+def _installed(wheels: Sequence[str], find: Find) -> dict[str, Any]:
+    for name in wheels:
         try:
             distribution = find(name)
         except importlib.metadata.PackageNotFoundError:
@@ -72,7 +63,7 @@ def _installed(library: Library, find: Find) -> dict[str, Any]:
         if files:
             return {"version": f"{name} {distribution.version}", "bytes": by_kind(files)}
         return {"reason": f"{name} {distribution.version} is installed without a list of its files"}
-    return {"reason": f"not installed: pip install {library.distributions[0]}"}
+    return {"reason": f"not installed: pip install {wheels[0]}"}
 
 
 def _size(path: importlib.metadata.PackagePath) -> int:

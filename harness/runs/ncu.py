@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import os
+import pickle
 import re
 import shutil
 import subprocess
@@ -58,10 +58,11 @@ def profile_case(plan: Plan, group: Group, index: int, kernel_names: Sequence[st
     if ncu is None:
         return Profiled(note="no Nsight Compute metrics: ncu is not on PATH nor in CUDA_HOME; install nsight-compute")
     with tempfile.TemporaryDirectory(prefix="tk-bench-ncu-") as scratch:
-        log = Path(scratch) / "metrics.csv"
+        log, request = Path(scratch) / "metrics.csv", Path(scratch) / "request"
+        request.write_bytes(pickle.dumps((group, index, dict(plan.device))))
         try:
             done = subprocess.run(
-                command(ncu, log, plan.profile_metrics, request(plan, group, index)),
+                command(ncu, log, plan.profile_metrics, request),
                 cwd=ROOT,
                 capture_output=True,
                 text=True,
@@ -85,7 +86,7 @@ def profile_case(plan: Plan, group: Group, index: int, kernel_names: Sequence[st
     )
 
 
-def command(ncu: str, log: Path, metrics: Iterable[str], request_json: str) -> list[str]:
+def command(ncu: str, log: Path, metrics: Iterable[str], request: Path) -> list[str]:
     """The command line.  Clocks are left as they are in the timed pass; only what the case marks is profiled."""
     return [
         ncu,
@@ -95,26 +96,8 @@ def command(ncu: str, log: Path, metrics: Iterable[str], request_json: str) -> l
         *("--csv", "--page", "raw", "--print-units", "base"),
         *("--metrics", ",".join(metrics)),
         *("--log-file", str(log)),
-        *(sys.executable, "-m", "harness.measure.profile_case", request_json),
+        *(sys.executable, "-m", "harness.measure.profile_case", str(request)),
     ]
-
-
-def request(plan: Plan, group: Group, index: int) -> str:
-    """The case as `harness.measure.profile_case` takes it."""
-    contestant = group.contestants[index]
-    return json.dumps(
-        {
-            "workload": group.workload,
-            "problem": group.problem.as_mapping(),
-            "dtype": group.problem.dtype,
-            "direction": group.problem.direction,
-            "distribution": group.distribution,
-            "seed": group.seed,
-            "implementation": str(contestant),
-            "target": dict(contestant.target),
-            "device": dict(plan.device),
-        }
-    )
 
 
 def parse(text: str, metrics: Iterable[str]) -> list[tuple[str, str, float, str]]:

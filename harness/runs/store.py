@@ -85,9 +85,6 @@ class Store:
             store = cls(folder, manifest, lock)
             manifest["groups"] = [one for one in manifest["groups"] if _whole(folder, one)]
             return store
-        except ResultsError as error:
-            _unlock(folder, lock)
-            raise HarnessError(str(error)) from None
         except BaseException:
             _unlock(folder, lock)
             raise
@@ -199,20 +196,14 @@ def run_folder(results_dir: str | Path, slug: str, campaign: str, run_id: str) -
 @contextmanager
 def _said(path: Path) -> Iterator[None]:
     """An operating system's refusal as one sentence that says what to do."""
-    advice = {
-        errno.ENOSPC: "free some space",
-        errno.EDQUOT: "free some of your quota",
-        errno.EROFS: "give a folder that can be written, results_dir=...",
-        errno.EACCES: "give a folder that can be written, results_dir=...",
-        errno.EPERM: "give a folder that can be written, results_dir=...",
-        errno.EFBIG: "the limit on the size of files (ulimit -f) is too low",
-        errno.EEXIST: "give another run_id, or resume it with resume=...",
-        errno.ENOTEMPTY: "give another run_id, or resume it with resume=...",
-    }
     try:
         yield
     except OSError as error:
-        hint = advice.get(error.errno or 0, "give another folder, results_dir=...")
+        hint = "give a folder that can be written, results_dir=..."
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            hint = "free some space"
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+            hint = "give another run_id, or resume it with resume=..."
         raise StoreError(f"cannot write {error.filename or path}: {error.strerror or error}; {hint}") from None
 
 

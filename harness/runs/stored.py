@@ -20,8 +20,7 @@ import pandas as pd
 from pydantic import AfterValidator, BaseModel, ValidationError, model_validator
 
 from harness.records import former_names
-from harness.records.errors import ResultsError, objection
-from harness.records.places import DATA
+from harness.records.errors import ResultsError, objection, one_line
 from harness.records.rows import Measurement, ProfileMetric, Ratio, Row, SettledBlock, Status
 from harness.runs import old_form
 from harness.runs.group import StoredGroup, newest, read_group
@@ -194,16 +193,12 @@ def load_campaign(path: str | Path) -> list[Run]:
     """Every run of a campaign folder, newest first; raises `ResultsError` if there is none or one is unusable."""
     folder = Path(path)
     if not folder.is_dir():
-        recorded = DATA / folder
-        here = f"; what is recorded is in {recorded}" if recorded.is_dir() else ""
-        raise ResultsError(f"{folder} is not a folder: give the folder of a campaign, results/<gpu>/<campaign>{here}")
+        raise ResultsError(f"{folder} is not a folder: give the folder of a campaign, results/<gpu>/<campaign>")
     visible = [child for child in sorted(folder.iterdir()) if not child.name.startswith(".")]  # else it is being made
     stored = (MANIFEST, "group-*", old_form.MEASUREMENTS)
     runs = [load_run(child) for child in visible if any(any(child.glob(name)) for name in stored)]
     if not runs:
-        raise ResultsError(
-            f"{folder} holds no run (no sub-folder with a {MANIFEST}): measure one with python -m harness"
-        )
+        raise ResultsError(f"{folder} holds no run, no folder with a {MANIFEST}: measure one with python -m harness")
     return sorted(runs, key=lambda run: (str(run.manifest["started_utc"]), run.run_id), reverse=True)
 
 
@@ -213,24 +208,14 @@ def load_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest: dict[str, Any] = json.loads(path.read_text())
         _Manifest.model_validate(manifest)
-    except FileNotFoundError:
-        if not folder.exists():
-            raise ResultsError(f"{folder} is not a run folder: there is nothing of that name") from None
+    except (FileNotFoundError, NotADirectoryError):
         if any(folder.glob(f"[!.]*/{MANIFEST}")):
             raise ResultsError(f"{folder} is a campaign, needs a run: give one of its folders") from None
-        raise ResultsError(
-            f"{folder} is not a run folder: it has no {MANIFEST}; restore it, or take the folder away"
-        ) from None
-    except NotADirectoryError:
-        raise ResultsError(f"{folder} is not a run folder: it is a file, give the folder that holds it") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ResultsError(f"{path} cannot be read: {error}") from None
-    except json.JSONDecodeError as error:
-        raise ResultsError(
-            f"{path} is truncated or damaged (line {error.lineno}): restore it or measure again"
-        ) from None
+        raise ResultsError(f"{folder} is not a run folder: there is no {MANIFEST} in it") from None
     except ValidationError as error:
         raise ResultsError(f"{path}: {objection(error)}: restore it or measure again") from None
+    except (OSError, ValueError) as error:
+        raise ResultsError(f"{path} is truncated or damaged ({one_line(error)}): restore it or measure again") from None
     return manifest
 
 

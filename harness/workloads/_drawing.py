@@ -1,10 +1,21 @@
-"""Random inputs."""
+"""Random inputs, and random samples of what is checked."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import torch
+
+
+def sampled(count: int, affordable: int, seed: int) -> torch.Tensor:
+    """Which of `count` things are checked, ascending: all, or as many as can be afforded, the first and the last among
+    them.
+    """
+    if affordable >= count:
+        return torch.arange(count)
+    generator = torch.Generator().manual_seed(seed)
+    inner = 1 + torch.randperm(count - 2, generator=generator)[: affordable - 2]
+    return torch.cat([inner, torch.tensor([0, count - 1])]).sort().values
 
 
 def draw(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
+from harness.workloads._drawing import sampled
 from harness.workloads.spec import Expected, Tolerance
 
 CHUNK = 128
@@ -44,12 +45,7 @@ class Pairs:
     def __init__(self, batches: int, heads: int, flops: int, seed: int, device: torch.device) -> None:
         count = batches * heads
         affordable = max(MIN_PAIRS, count * FULL_CHECK_FLOPS[device.type] // max(1, flops))
-        if affordable >= count:
-            chosen = torch.arange(count)
-        else:
-            generator = torch.Generator().manual_seed(seed)
-            inner = 1 + torch.randperm(count - 2, generator=generator)[: affordable - 2]
-            chosen = torch.cat([inner, torch.tensor([0, count - 1])]).sort().values
+        chosen = sampled(count, affordable, seed)
         self.note = "" if len(chosen) == count else f"checked on {len(chosen)} of {count} (batch, head) pairs"
         self.batch = torch.div(chosen, heads, rounding_mode="floor").to(device)
         self.head = (chosen % heads).to(device)

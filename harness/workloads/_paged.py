@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
@@ -63,7 +63,9 @@ def lengths_of(text: str, batch: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class PagedProblem(ProblemSpec):
-    """B sequences of `lengths` (see `lengths_of`), Q new tokens each, H query heads."""
+    """B sequences of `lengths` (see `lengths_of`), Q new tokens each, H query heads; the last key is `page`, one of
+    `PAGES`.
+    """
 
     B: int
     lengths: str
@@ -73,30 +75,13 @@ class PagedProblem(ProblemSpec):
     def __post_init__(self) -> None:
         super().__post_init__()
         lengths_of(self.lengths, self.B)
+        if (page := vars(self)["page"]) not in PAGES:
+            raise HarnessError(f"problem: page is {page}, needs to be one of {', '.join(map(str, PAGES))}")
 
     @property
     def seqlens(self) -> tuple[int, ...]:
         """Keys of each sequence."""
         return lengths_of(self.lengths, self.B)
-
-
-def halved(problem: PagedProblem) -> PagedProblem | None:
-    """A smaller problem like this one, with lengths half as long; None where there is none."""
-    lengths = halved_lengths(problem.seqlens)
-    return None if lengths is None else replace(problem, lengths=lengths)
-
-
-def halved_lengths(lengths: tuple[int, ...]) -> str | None:
-    """Text of lengths half as long, None where all are down to one."""
-    if max(lengths) <= 1:
-        return None
-    return "+".join(str(length // 2) for length in lengths)
-
-
-def require_page(page: int) -> None:
-    """Raises `HarnessError` for a page size that no contestant has."""
-    if page not in PAGES:
-        raise HarnessError(f"problem: page is {page}, needs to be one of {', '.join(map(str, PAGES))}")
 
 
 def pages_of(length: int, page: int) -> int:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 
-from harness.records.errors import HarnessError
 from harness.workloads import _attention_reference as in_float64
-from harness.workloads._drawing import draw
+from harness.workloads._drawing import draw, sampled
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic, same_as
 
 DTYPES = ("bf16",)
@@ -51,10 +51,7 @@ class Problem(ProblemSpec):
     D: int
     causal: bool = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.H % self.Hkv:
-            raise HarnessError(f"attention problem: H is {self.H}, needs a multiple of Hkv, {self.Hkv}")
+    multiples: ClassVar = {"H": "Hkv"}
 
     @property
     def scale(self) -> float:
@@ -167,11 +164,7 @@ def _pairs(problem: Problem, seed: int, device: str) -> torch.Tensor:
     count = problem.B * problem.Hkv
     unmasked = flops(replace(problem, causal=False))
     affordable = max(MIN_PAIRS, min(count // SAMPLED, count * SAMPLED_FLOPS[device] // unmasked))
-    if unmasked <= FULL_CHECK_FLOPS[device] or affordable >= count:
-        return torch.arange(count)
-    generator = torch.Generator().manual_seed(seed)
-    inner = 1 + torch.randperm(count - 2, generator=generator)[: affordable - 2]
-    return torch.cat([inner, torch.tensor([0, count - 1])]).sort().values
+    return sampled(count, count if unmasked <= FULL_CHECK_FLOPS[device] else affordable, seed)
 
 
 def tolerance(problem: Problem, expected: Expected) -> Tolerance:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import torch
 
 from harness.records.errors import HarnessError
+from harness.workloads._drawing import sampled
 from harness.workloads._rounding import roundings
 from harness.workloads.spec import Expected, Output, ProblemSpec, Reference, Tolerance, Traffic
 
@@ -199,12 +200,7 @@ def _deviations(total: torch.Tensor, variance: torch.Tensor) -> torch.Tensor:
 def _rows(problem: Problem, seed: int, device: torch.device) -> torch.Tensor:
     """The rows that are checked, ascending: all, or as many as the budget holds with the first and the last."""
     count = problem.B * problem.N
-    affordable = max(MIN_ROWS, FULL_CHECK_ELEMENTS[device.type] // problem.D)
-    if affordable >= count:
-        return torch.arange(count, device=device)
-    generator = torch.Generator().manual_seed(seed)
-    inner = 1 + torch.randperm(count - 2, generator=generator)[: affordable - 2]
-    return torch.cat([inner, torch.tensor([0, count - 1])]).sort().values.to(device)
+    return sampled(count, max(MIN_ROWS, FULL_CHECK_ELEMENTS[device.type] // problem.D), seed).to(device)
 
 
 def tolerance(problem: Problem, expected: Expected) -> Tolerance:

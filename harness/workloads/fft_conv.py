@@ -13,15 +13,12 @@ from dataclasses import dataclass
 
 import torch
 
-from harness.records.errors import HarnessError
-from harness.workloads._drawing import draw
-from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic
+from harness.workloads._drawing import draw, sampled
+from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic, one_of
 
 DTYPES = ("bf16",)
 DIRECTIONS = ("fwd",)
 DISTRIBUTIONS = ("normal", "uniform", "decaying", "zeros")
-
-FILTERS = ("outside", "inside")
 
 FULL_CHECK_ELEMENTS = {"cuda": 2**28, "cpu": 2**22}
 """Largest B D N checked in full: 2^28 in float64 are 2 GiB, twice the paper's largest; 2^22 take about a second on two
@@ -45,12 +42,7 @@ class Problem(ProblemSpec):
     D: int
     N: int
     causal: bool = False
-    filter: str = "outside"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.filter not in FILTERS:
-            raise HarnessError(f"fft_conv problem: filter is {self.filter!r}, needs {' or '.join(FILTERS)}")
+    filter: str = one_of("outside", "inside")
 
     @property
     def points(self) -> int:
@@ -114,9 +106,7 @@ def _channels(problem: Problem, seed: int, device: torch.device) -> torch.Tensor
     affordable = max(MIN_CHANNELS, FULL_CHECK_ELEMENTS[device.type] // (problem.B * problem.N))
     if affordable >= problem.D:
         return None
-    generator = torch.Generator().manual_seed(seed)
-    inner = 1 + torch.randperm(problem.D - 2, generator=generator)[: affordable - 2]
-    return torch.cat([inner, torch.tensor([0, problem.D - 1])]).sort().values.to(device)
+    return sampled(problem.D, affordable, seed).to(device)
 
 
 def _convolved(u: torch.Tensor, k: torch.Tensor, problem: Problem) -> torch.Tensor:

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
-from harness.records.errors import HarnessError
 from harness.workloads import gemm
 from harness.workloads._drawing import draw
-from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic, inputs_are
+from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic, inputs_are, one_of
 
 DTYPES = ("e4m3",)
 DIRECTIONS = ("fwd",)
 flops = gemm.flops
 DISTRIBUTIONS = ("normal", "uniform", "zeros")
 
-OUTS = ("bf16", "e4m3")
 LARGEST = 448.0
 """Of e4m3, on which the largest element of a scaled row, or of a matrix, falls."""
 
@@ -39,15 +38,9 @@ class Problem(ProblemSpec):
     M: int
     N: int
     K: int
-    out: str = "bf16"
+    out: str = one_of("bf16", "e4m3")
     scales: str = inputs_are("tensor", "rowwise")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.out not in OUTS:
-            raise HarnessError(f"gemm_fp8 problem: out is {self.out!r}, needs {' or '.join(OUTS)}")
-        if self.K % 16:
-            raise HarnessError(f"gemm_fp8 problem: K is {self.K}, needs a multiple of 16")
+    multiples: ClassVar = {"K": 16}
 
 
 def traffic(problem: Problem) -> Traffic:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import torch
 
@@ -48,13 +49,12 @@ class Problem(ModelProblem):
     B: int
     T: int
     steps: int = 3
+    multiples: ClassVar = {"D": 2}
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.V < BYTES:
             raise HarnessError(f"gpt_training problem: V is {self.V}, needs {BYTES} at least, one for each byte")
-        if self.D % 2:
-            raise HarnessError(f"gpt_training problem: D is {self.D}, needs an even number")
 
     @property
     def shape(self) -> Shape:

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
-from harness.records.errors import HarnessError
 from harness.workloads import _linear_reference as in_float64
 from harness.workloads._drawing import draw
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic, inputs_are
@@ -43,11 +42,7 @@ class Problem(ProblemSpec):
     G: int
     boundary: str = inputs_are("raw", "prepared")
     return_final_state: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.H % self.G:
-            raise HarnessError(f"mamba2 problem: H is {self.H}, needs a multiple of G, {self.G}")
+    multiples: ClassVar = {"H": "G"}
 
     @property
     def options(self) -> dict[str, Any]:

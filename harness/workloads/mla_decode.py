@@ -19,7 +19,7 @@ from harness.workloads.spec import Expected, Output, Traffic
 DTYPES = ("bf16",)
 DIRECTIONS = ("fwd",)
 DISTRIBUTIONS = _paged.DISTRIBUTIONS
-halved, tolerance = _paged.halved, _paged.tolerance
+tolerance = _paged.tolerance
 
 LATENT, ROTARY = 512, 64
 WIDTH = LATENT + ROTARY
@@ -30,10 +30,6 @@ class Problem(_paged.PagedProblem):
     """B sequences of `lengths` (see `_paged.lengths_of`), Q new tokens each, H heads, pages of `page` keys."""
 
     page: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _paged.require_page(self.page)
 
     @property
     def scale(self) -> float:

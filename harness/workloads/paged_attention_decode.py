@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
-from harness.records.errors import HarnessError
 from harness.workloads import _paged
 from harness.workloads._drawing import draw
 from harness.workloads.spec import Expected, Output, Traffic
@@ -20,7 +20,7 @@ from harness.workloads.spec import Expected, Output, Traffic
 DTYPES = ("bf16",)
 DIRECTIONS = ("fwd",)
 DISTRIBUTIONS = _paged.DISTRIBUTIONS
-halved, tolerance = _paged.halved, _paged.tolerance
+tolerance = _paged.tolerance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,12 +30,7 @@ class Problem(_paged.PagedProblem):
     Hkv: int
     D: int
     page: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _paged.require_page(self.page)
-        if self.H % self.Hkv:
-            raise HarnessError(f"paged decode problem: H is {self.H}, needs a multiple of Hkv, {self.Hkv}")
+    multiples: ClassVar = {"H": "Hkv"}
 
     @property
     def scale(self) -> float:

@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 
-from harness.records.errors import HarnessError
 from harness.workloads._models import bound, decoder
 from harness.workloads._models.decoder import Attend, Decoder, Part, Rotate, Shape, Weights
 from harness.workloads._models.problem import ModelProblem
@@ -46,13 +45,7 @@ class Problem(ModelProblem):
     B: int
     N: int
     bias: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.H % self.Hkv:
-            raise HarnessError(f"prefill problem: H is {self.H}, needs a multiple of Hkv, {self.Hkv}")
-        if self.D % 2:
-            raise HarnessError(f"prefill problem: D is {self.D}, needs an even number")
+    multiples: ClassVar = {"H": "Hkv", "D": 2}
 
     @property
     def shape(self) -> Shape:

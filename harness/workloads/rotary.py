@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
-from harness.records.errors import HarnessError
-from harness.workloads._drawing import draw
+from harness.workloads._drawing import draw, sampled
 from harness.workloads._rounding import roundings
-from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic
+from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic, one_of
 
 DTYPES = ("bf16",)
 DIRECTIONS = ("fwd",)
 DISTRIBUTIONS = ("normal", "uniform", "zeros")
-
-LAYOUTS = ("bhnd", "bnhd")
 
 BASE = 10_000.0
 """Angle i of position n is n BASE^(-2 i / D), the usual choice."""
@@ -41,18 +39,10 @@ class Problem(ProblemSpec):
     H: int
     N: int
     D: int
-    layout: str = "bhnd"
+    layout: str = one_of("bhnd", "bnhd")
     interleaved: bool = False
-    tensors: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.layout not in LAYOUTS:
-            raise HarnessError(f"rotary problem: layout is {self.layout!r}, needs {' or '.join(LAYOUTS)}")
-        if self.tensors not in (1, 2):
-            raise HarnessError(f"rotary problem: tensors is {self.tensors}, needs 1 (x) or 2 (q and k)")
-        if self.D % 2:
-            raise HarnessError(f"rotary problem: D is {self.D}, needs an even number")
+    tensors: int = one_of(1, 2)
+    multiples: ClassVar = {"D": 2}
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -98,7 +88,8 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
 def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -> tuple[Expected, ...]:
     """The rotated tensors in float64; for a large problem at sampled positions, of all sequences and heads."""
     cos, sin = inputs["cos"], inputs["sin"]
-    positions = _positions(problem, seed, cos.device)
+    affordable = max(MIN_POSITIONS, FULL_CHECK_ELEMENTS[cos.device.type] // (problem.B * problem.H * problem.D))
+    positions = sampled(problem.N, affordable, seed).to(cos.device)
     note = "" if len(positions) == problem.N else f"checked at {len(positions)} of {problem.N} positions"
     dim = 2 if problem.layout == "bhnd" else 1
 
@@ -121,16 +112,6 @@ def _rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, *, interleav
         return torch.stack([first * cos - second * sin, first * sin + second * cos], -1).flatten(-2)
     first, second = x.chunk(2, -1)
     return torch.cat([first * cos - second * sin, first * sin + second * cos], -1)
-
-
-def _positions(problem: Problem, seed: int, device: torch.device) -> torch.Tensor:
-    """The positions that are checked, ascending: all, or as many as the budget holds with the first and the last."""
-    affordable = max(MIN_POSITIONS, FULL_CHECK_ELEMENTS[device.type] // (problem.B * problem.H * problem.D))
-    if affordable >= problem.N:
-        return torch.arange(problem.N, device=device)
-    generator = torch.Generator().manual_seed(seed)
-    inner = 1 + torch.randperm(problem.N - 2, generator=generator)[: affordable - 2]
-    return torch.cat([inner, torch.tensor([0, problem.N - 1])]).sort().values.to(device)
 
 
 def tolerance(problem: Problem, expected: Expected) -> Tolerance:

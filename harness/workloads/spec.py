@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Self, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_type_hints
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
@@ -25,6 +25,7 @@ _CHECKED = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
 _COMMON = ("dtype", "direction")
 _SAME_AS = "same_as"
 _CHOICES = "choices"
+_OPTION = "option"
 
 
 def same_as(key: str) -> Any:
@@ -45,6 +46,11 @@ def inputs_are(default: str, *others: str) -> Any:
     return field(default=default, metadata={_CHOICES: (default, *others)})
 
 
+def one_of(default: Any, *others: Any) -> Any:
+    """An option that takes one of these values: `layout: str = one_of("bhnd", "bnhd")`."""
+    return field(default=default, metadata={_CHOICES: (default, *others), _OPTION: True})
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProblemSpec:
     """Base of every `Problem`: a subclass adds its keys in canonical order; a key with a default is an option.
@@ -56,6 +62,8 @@ class ProblemSpec:
 
     dtype: str
     direction: str
+    multiples: ClassVar[Mapping[str, str | int]] = {}
+    """Keys that need to be multiples of another key or a number."""
 
     def __post_init__(self) -> None:
         for own in self._own_fields():
@@ -64,7 +72,11 @@ class ProblemSpec:
             known = own.metadata.get(_CHOICES)
             if known and getattr(self, own.name) not in known:
                 got = getattr(self, own.name)
-                raise HarnessError(f"problem: {own.name} is {got!r}, needs to be one of {', '.join(known)}")
+                raise HarnessError(f"problem: {own.name} is {got!r}, needs to be one of {', '.join(map(str, known))}")
+        for key, of in self.multiples.items():
+            number = getattr(self, of) if isinstance(of, str) else of
+            if (got := getattr(self, key)) % number:
+                raise HarnessError(f"problem: {key} is {got}, needs a multiple of {of}, {number}")
 
     @classmethod
     def keys(cls) -> tuple[str, ...]:
@@ -74,8 +86,8 @@ class ProblemSpec:
     @property
     def options(self) -> dict[str, Any]:
         """Keyword options of the operation, which shapes do not determine."""
-        optional = (f for f in self._own_fields() if f.default is not MISSING and not f.metadata)
-        return {f.name: getattr(self, f.name) for f in optional}
+        optional = (f for f in self._own_fields() if not f.metadata or _OPTION in f.metadata)
+        return {f.name: getattr(self, f.name) for f in optional if f.default is not MISSING}
 
     @property
     def text(self) -> str:

@@ -38,8 +38,8 @@ class Refused:
 
 def refusals(experiments: Sequence[str]) -> tuple[Refused, ...]:
     """Those of the experiments of which our kernels refuse problems on the GPU that this process uses."""
-    from harness.measure.refusals import refusals as reasons_of
     from harness.plan.planning import make_plan
+    from harness.plan.said import refusals as reasons_of
 
     found = []
     for experiment in experiments:

@@ -78,8 +78,8 @@ def build_step(target: str, kernels: Sequence[str] = ()) -> Step:
 
 def verified_kernels(exhibits: Sequence[Exhibit]) -> tuple[str, ...]:
     """The kernels that verifying these exhibits without a GPU loads, by name."""
-    from harness.measure.refusals import kernels
     from harness.plan.planning import make_plan  # which a report does without
+    from harness.plan.said import kernels
 
     found: dict[str, None] = {}
     for exhibit in exhibits:
@@ -218,7 +218,7 @@ class Harness:
         self._running = running = self._running or _start_harness(now, self._log)
         try:
             with contextlib.suppress(BrokenPipeError):  # it has ended: that is its answer
-                running.commands.write(f"{json.dumps(words)}\n")
+                running.commands.write(f"{shlex.join(words)}\n")
                 running.commands.flush()
             answer = running.answers.readline()
         except KeyboardInterrupt:

@@ -10,11 +10,10 @@ from typing import Any
 import yaml
 
 from harness import workloads
-from harness.plan.small_problems import smaller
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Where tails, groups or unlike lengths are wanted. Of other workloads the configuration's own problem is halved.
+# With tails, groups or unlike lengths.
 SMALL: dict[str, dict[str, Any]] = {
     "gemm": {"M": 96, "N": 80, "K": 64},
     "gemm_fp8": {"M": 48, "N": 128, "K": 128},
@@ -41,9 +40,6 @@ def installs(module: str) -> str:
     return " ".join(sorted(said - {"pip install torch", "pip install triton", "pip install torch triton"}))
 
 
-MOST_FLOPS = 2.0**30
-
-
 @cache
 def configured(workload: str) -> dict[str, Any]:
     """What configs/workload/ says of it: its contestants, and the problem where none is named."""
@@ -53,6 +49,5 @@ def configured(workload: str) -> dict[str, Any]:
 def small(workload: str, *, dtype: str | None = None, direction: str = "fwd", **keys: Any) -> Any:
     """A small problem of a workload, with these keys; dtype and direction are not checked, so that none may take it."""
     module = workloads.load(workload)
-    values = configured(workload)["problem"] | SMALL.get(workload, {}) | keys
-    problem = module.Problem.from_mapping(workload, values, dtype=dtype or module.DTYPES[0], direction=direction)
-    return problem if workload in SMALL else smaller(workload, problem, MOST_FLOPS) or problem
+    values = configured(workload)["problem"] | SMALL[workload] | keys
+    return module.Problem.from_mapping(workload, values, dtype=dtype or module.DTYPES[0], direction=direction)

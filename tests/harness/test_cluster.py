@@ -9,8 +9,8 @@ from harness_support import FAST, HERE, MANIFEST, ROOT, VERIFIED, config, contes
 from harness.command import cli, cluster
 from harness.command.cli import main
 from harness.command.runner import _stored_elsewhere
-from harness.measure.messages import Inspected
 from harness.plan.planning import make_plan
+from harness.plan.said import Inspected
 from harness.plan.settings import settings_of
 from harness.records.errors import HarnessError
 from harness.records.rows import Status

@@ -11,12 +11,12 @@ import pytest
 from harness_replay import record
 from harness_support import ROOT, config, edit
 
-from harness.between.change import planned_rounds
-from harness.between.comparison import Comparison, compare, history, load
+from harness.between.comparison import Comparison, compare, history
 from harness.command.compare import main
 from harness.plan.planning import make_plan
 from harness.records.errors import HarnessError
 from harness.records.rows import Measurement, Verdict
+from harness.runs import load_run as load
 
 NIGHTS = {
     "first": {"seed": 1},
@@ -258,10 +258,10 @@ def test_a_regression_on_the_night_of_a_driver_update_is_not_lost(nights, tmp_pa
 
 
 def test_what_moved_is_said(nights, tmp_path, capsys):
-    """Guards: roofs that are lower are no "nothing is different"; a campaign is no run."""
+    """Guard: roofs that are lower are said; a campaign is no run."""
     roofs = {name: 0.85 * value for name, value in load(nights["second"]).manifest["roofs"].items()}
     assert main([str(nights["first"]), str(altered(nights["second"], tmp_path / "run", roofs=roofs))]) == 0
-    assert "the measured roofs are not: copy_gbps -15 %" in capsys.readouterr().out
+    assert re.search(r"The machine: .*copy_gbps \d+ -> \d+ \(-15 %\)", capsys.readouterr().out)
     assert main([str(nights["first"].parent), str(nights["second"])]) == 2
     assert "is a campaign, needs a run" in capsys.readouterr().err
 
@@ -385,8 +385,6 @@ def test_a_run_of_other_code_is_no_second_measurement(nights, tmp_path, capsys, 
         (["--against", "{first}", "{first}"], "{first} holds no completed run of experiment"),
         (["{first}", "{second}", "--subject", "tkk"], "--subject tkk is in none of the runs: there is "),
         (["--against", "{first}", "{first}", "{second}"], "got 2 runs, needs --against CAMPAIGN and the one new run"),
-        (["{first}", "{second}", "--last", "0"], "--last is 0, needs to be at least 1"),
-        (["{first}", "{second}", "--markdown", "/nowhere/page.md"], "--markdown /nowhere/page.md: No such file"),
     ],
 )
 def test_mistakes_are_one_sentence(nights, capsys, arguments, words):
@@ -397,20 +395,11 @@ def test_mistakes_are_one_sentence(nights, capsys, arguments, words):
     assert words.format(**nights) in said.err
 
 
-def test_page_is_written_and_the_module_is_a_command(nights, tmp_path):
-    page = tmp_path / "page.md"
-    command = [
-        sys.executable,
-        "-m",
-        "harness.compare",
-        str(nights["first"]),
-        str(nights["slowed"]),
-        "--markdown",
-        str(page),
-    ]
+def test_the_module_is_a_command(nights):
+    command = [sys.executable, "-m", "harness.compare", str(nights["first"]), str(nights["slowed"])]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (3, "")
-    assert page.read_text().strip() == done.stdout.strip()
+    assert "suspected: " in done.stdout
 
 
 def test_a_recorded_run_compares_with_a_copy_of_it(tmp_path, capsys):
@@ -429,27 +418,24 @@ def test_runs_of_two_gpus_are_said(nights, tmp_path, capsys):
     other = altered(nights["first"], tmp_path / "other", run_id="20261201T030000Z-abcdef", gpu=gpu)
     assert main([str(nights["first"]), str(other)]) == 0
     said = capsys.readouterr().out
-    assert "**Two GPUs**: the earlier run is of" in said
-    assert "no time below says anything of the code" in said
-    assert main([str(nights["first"]), str(nights["second"])]) == 0
-    assert "Two GPUs" not in capsys.readouterr().out
+    assert "- **GPU: NVIDIA H200 -> NVIDIA H100 80GB HBM3** (no alarm while this differs)" in said
 
 
 def test_runs_in_the_wrong_order_are_said(nights, capsys):
-    """Guard: `Comparison.later`; a run that is given the wrong way is judged, and the page says which is older."""
+    """Guard: a run that is given the wrong way is judged, and the page says which is older."""
     assert main([str(nights["second"]), str(nights["first"])]) == 0
     said = capsys.readouterr().out
     assert "**The run judged here is the older one**" in said
-    assert f"{nights['first'].name} began at 2026-11-20T03:00:00Z, {nights['second'].name} at 2026-11-21T03" in said
+    assert f"{nights['first'].name} began before {nights['second'].name}." in said
     assert main([str(nights["first"]), str(nights["second"])]) == 0
     assert "older" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["nightly_gemm", "nightly_attention"])
-def test_nightly_experiments_have_the_planned_rounds(name):
+def test_nightly_experiments_have_rounds_enough(name):
     """Guard: the plan.  Fewer rounds would be quicker and miss a slowdown of 3 %."""
     made = make_plan(config(f"experiment={name}"), [])
-    assert made.timer.min_rounds >= planned_rounds(effect_pct=3, spread_pct=2)
+    assert made.timer.min_rounds >= 250, "test_change.py finds 3 % with so many"
     assert str(made.contestants[0]) == "tk"
     assert len(made.contestants) > 1
 

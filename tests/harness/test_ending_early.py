@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -52,10 +51,9 @@ def test_interrupting(tmp_path, number):
     )
     folder = wait_for_rows(tmp_path, 2, process)
     os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
-    out, err = process.communicate(timeout=240)
+    _, err = process.communicate(timeout=240)
     assert process.returncode == 130
     assert "Traceback" not in err
-    assert re.search(r"^not finished: M=8;N=8;K=(16|24): start \d+\.\d s(, [\w ]+ \d+\.\d s)*$", out, re.MULTILINE)
     assert f"interrupted; what was measured is stored; go on with: python -m harness resume={folder}" in err
     run = load_run(folder)
     assert run.manifest["status"] == "interrupted"
@@ -141,8 +139,8 @@ sys.exit(main())
 
 def test_resuming_refuses_what_does_not_belong_together(stored_run, tmp_path, capsys, monkeypatch):
     for name, changes, words in (
-        ("board", {"gpu": {"name": "NVIDIA H200", "uuid_hash": "other"}}, "the run is of another board"),
-        ("commit", {"git_commit": "0" * 40}, "the run is of commit 000000000000"),
+        ("board", {"gpu": {"name": "NVIDIA H200", "uuid_hash": "other"}}, "is of another board"),
+        ("commit", {"git_commit": "0" * 40}, "is of commit 000000000000"),
         ("schema", {"schema_version": 99}, "schema_version: 99"),
         ("old", {"schema_version": 1}, "another version of the program wrote the run: start a new one"),
     ):

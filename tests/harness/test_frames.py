@@ -7,6 +7,7 @@ import pytest
 from harness_support import MANIFEST, NO_TIME, ROOT, group, renamed
 from test_results import damage_manifest
 
+from harness.records.errors import HarnessError
 from harness.records.rows import Status, Verdict
 from harness.runs import ResultsError, frame, load_run
 from harness.runs.samples import Samples
@@ -88,7 +89,7 @@ def test_a_contestant_is_named_to_compare_with(folder):
     assert table["baseline"].to_dict() == {"tk": "tk[stages=2]", "tk[stages=2]": "", "a": "tk[stages=2]"}
     with pytest.raises(ResultsError, match=r"no case of tk\[stages=3\]; it has a, tk, tk\[stages=2\]; did you"):
         frame(folder, against="tk[stages=3]")
-    with pytest.raises(ResultsError, match="against: implementation 'tk\\[' is not a name with options"):
+    with pytest.raises(HarnessError, match="implementation 'tk\\[' is not a name with options"):
         frame(folder, against="tk[")
 
 

@@ -115,7 +115,7 @@ def test_costs():
     assert workload.outputs(problem(out="e4m3"))["c"].dtype == "e4m3"
 
 
-@pytest.mark.parametrize("out", workload.OUTS)
+@pytest.mark.parametrize("out", ["bf16", "e4m3"])
 @pytest.mark.parametrize("distribution", workload.DISTRIBUTIONS)
 def test_rounded_output_is_within_the_tolerance_and_mistakes_are_not(distribution, out):
     one = problem(M=64, N=80, K=2048, out=out)

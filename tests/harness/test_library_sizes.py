@@ -48,7 +48,7 @@ def test_a_distribution_is_found_under_any_of_its_names(tmp_path):
     }
     assert sizes["cutlass"] == {"reason": "not installed: pip install nvidia-cutlass"}
     assert "without a list of its files" in sizes["cublas"]["reason"]
-    assert set(sizes) == {"tk", *(library.name for library in LIBRARIES)}
+    assert set(sizes) == {"tk", *LIBRARIES}
 
 
 def test_the_tile_library_is_measured_where_it_is():

@@ -1,15 +1,12 @@
 """Nsight Compute: its command line, its CSV, and everything that can go wrong, with a program of ours in its place."""
 
-import json
 import stat
-import subprocess
 import sys
 
 import pytest
 from harness_support import FAST, ROOT, config, contestant, only_run, small
 
 from harness.command.cli import main
-from harness.measure import profile_case
 from harness.plan.planning import make_plan
 from harness.runs import load_run, ncu
 
@@ -72,11 +69,11 @@ def test_kernels_are_the_same_by_their_plain_name(profiled, timed, same):
 
 
 def test_the_command_leaves_clocks_alone_and_profiles_what_the_case_marks(tmp_path):
-    words = ncu.command("/opt/ncu", tmp_path / "log", METRICS, "{}")
+    words = ncu.command("/opt/ncu", tmp_path / "log", METRICS, tmp_path)
     text = " ".join(words)
     assert text.startswith("/opt/ncu --clock-control none --profile-from-start off")
     assert f"--metrics {METRICS[0]},{METRICS[1]}" in text
-    assert words[-4:] == [sys.executable, "-m", "harness.measure.profile_case", "{}"]
+    assert words[-4:] == [sys.executable, "-m", "harness.measure.profile_case", str(tmp_path)]
 
 
 def fake_ncu(folder, body):
@@ -152,19 +149,3 @@ def test_a_profiled_run_has_rows_and_a_run_without_ncu_a_note(tmp_path, monkeypa
         else:
             assert run.profile.empty
             assert "no Nsight Compute metrics" in run.manifest["notes"][0]
-
-
-def test_the_entry_for_profilers_runs_a_case(case, tmp_path, monkeypatch):
-    plan, group = case
-    monkeypatch.setenv("PYTHONPATH", str(ROOT / "tests" / "harness"))
-    request = ncu.request(plan, group, 0)
-    assert json.loads(request)["problem"] == {"M": 64, "N": 48, "K": 64}
-    entry = [sys.executable, "-m", "harness.measure.profile_case"]
-    assert subprocess.run([*entry, request], cwd=ROOT).returncode == 0
-    assert subprocess.run(entry, cwd=ROOT, capture_output=True).returncode == 2
-
-
-@pytest.mark.parametrize("given", ["--help", "5", "{}", '{"workload": "gem"}'])
-def test_what_is_no_request_is_a_sentence(given, capsys):
-    assert profile_case.main([given]) == 2
-    assert len(capsys.readouterr().err.strip().splitlines()) == 1

@@ -266,6 +266,13 @@ def test_estimate_grows_with_the_cases():
     assert made.estimated_minutes(timed=False, active=0) == 0
 
 
+def test_the_estimate_of_a_cpu_is_what_it_computes():
+    """Guard: 4096 cubed was announced as some seconds, and took until its time limit."""
+    large = plan("workload=gemm", "implementations=[tk,cublas]")
+    assert large.estimated_minutes(False, 2, 1.0) == pytest.approx(2 * (8 + 2 * 4096**3 / 1e9) / 60)
+    assert large.estimated_minutes(False, 2, 0.1) == pytest.approx(2 * (8 + large.limits.case_seconds) / 60)
+
+
 def test_recorded_runs_took_between_half_and_twice_what_is_estimated():
     """Guard: `START_SECONDS`, the board's own roof, and `estimate` of each experiment's file."""
     odd, estimates = [], dict[str, dict]()
@@ -297,8 +304,8 @@ def test_what_is_never_settled_is_not_estimated_so():
     ("overrides", "words"),
     [
         (["implementations=[tkk]"], "'tkk' is unknown for gemm: .*did you mean tk"),
-        (["implementations=[]"], "needs a list"),
-        (["implementations=tk"], "needs a list"),
+        (["implementations=[]"], "implementations is .*, needs to have at least 1 item"),
+        (["implementations=tk"], "implementations is 'tk', needs to be a list"),
         (["+workload.implementations.mine.x=1", "implementations=[mine]"], "has no _target_"),
         (["problem.K=0"], "K is 0, needs to be at least 1"),
         (["problems=[]"], "needs to have at least 1 item$"),
@@ -331,7 +338,7 @@ def test_what_is_never_settled_is_not_estimated_so():
         (["workload.baseline=cublass"], "workload.baseline is 'cublass', which is unknown for gemm: .*mean cublas"),
         (["seed=0.5"], "seed is 0.5"),
         (["profile=nsys"], "profile is 'nsys'"),
-        (["problem.M=16", "problems=[{M: 1, N: 1, K: 1}]"], "problem.M=16 has no effect beside problems="),
+        (["problem.M=16", "problems=[{M: 1, N: 1, K: 1}]"], "problem.M=16 has no effect beside a list of problems"),
         (["problem=3"], "problem is 3, needs"),
         (["limits=null"], "limits is None, needs to be {KEY: value}"),
         (["estimate=3"], "estimate is 3, needs"),
@@ -339,15 +346,11 @@ def test_what_is_never_settled_is_not_estimated_so():
         (["workload.ncu_metrics=3", "profile=ncu"], "workload.ncu_metrics is 3, needs to be a list"),
         (["results_dir=null"], "results_dir is None, needs to be a text"),
         (["campaign=null"], "campaign is None, needs to be a text"),
-        (["device._target_=null"], "device._target_ is None, needs to be a text"),
         (["~limits"], "limits is missing"),
         (["~timer.ci_width"], "timer.ci_width is missing"),
-        (["+foo=1"], "foo is unknown: there is name, workload"),
-        (["+problms=1"], "problms is unknown: .*did you mean problems"),
-        (["+limits.x=1"], "limits.x is unknown: there is case_seconds"),
-        (["+timer.flush_l3=1"], "timer.flush_l3 is unknown: .*did you mean timer.flush_l2"),
-        (["+workload.x=1"], "workload.x is unknown: there is name, baseline"),
-        (["+wandb.tags=1"], "wandb.tags is unknown: there is mode"),
+        (["+foo=1"], "foo is unknown"),
+        (["+limits.x=1"], "limits.x is unknown"),
+        (["+workload.x=1"], "workload.x is unknown"),
         (["wandb.mode=foo"], "wandb.mode is 'foo', needs to be 'offline', 'online' or 'disabled'"),
         (["plan=maybe"], "plan is 'maybe', needs to be true or false"),
         (["timer.flush_l2=3"], "timer.flush_l2 is 3, needs to be true or false"),
@@ -363,7 +366,7 @@ def test_mistakes(overrides, words):
 @pytest.mark.parametrize(
     ("entries", "words"),
     [
-        ("text", "problems is 'text', needs to be a list; quote it"),
+        ("text", "problems is 'text', needs to be a list$"),
         ([3], "problems.0 is 3, needs to be {KEY: value}"),
         ([{"grid": {"M": 1}}], "problems.0.grid.M is 1, needs to be a list"),
         ([{"grid": {}}], "problems.0.grid is {}, needs to have at least 1 item$"),

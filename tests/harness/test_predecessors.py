@@ -52,10 +52,8 @@ def test_several_runs_are_summed_up(tmp_path, capsys):
     folders = [str(stored(tmp_path / name)) for name in ("first", "second")]
     assert main(folders) == 0
     line = capsys.readouterr().out.splitlines()[-1]
-    said = (
-        "2 runs whose predecessors are known: 6 headline ratios, 0 of them settled; p below 5 %: 0, by chance 0, 0 of"
-    )
-    assert line.startswith(said)
+    assert line.startswith("all 2 runs: 6 headline ratios, 0 of them settled; predecessors shift one by ")
+    assert line.endswith("p below 5 %: 0, by chance 0; beyond its interval: 0")
 
 
 def lopsided(count, seed):
@@ -100,7 +98,7 @@ def test_runs_from_before_say_that_nothing_is_known(tmp_path):
         store.append(group())
     run = load_run(tmp_path / "run")
     assert effects(run) == []
-    assert report(run, [], []).endswith("no ratio whose predecessors are known")
+    assert report("one", [], []).endswith("no ratio whose predecessors are known")
 
 
 def test_a_folder_that_is_no_run_is_said(tmp_path):

@@ -120,8 +120,8 @@ def test_a_wrong_call_leaves_no_file(tmp_path: Path, capsys: pytest.CaptureFixtu
         (["workload=gemm", "implementations=[cublas]"], 2, "cublas records nothing of gemm: decode from paged caches"),
         (["workload=mla_decode", "implementations=[torch]"], 2, "torch records nothing of mla_decode"),
         (["workload=mla_decode", "implementations=['tk[speed=1]']"], 2, "got the option 'speed', it takes"),
-        (["workload=mla_decod"], 2, "did you mean mla_decode?"),
-        (["campain=x"], 2, "did you mean campaign?"),
+        (["workload=mla_decod"], 2, "Could not find 'workload/mla_decod'"),
+        (["campain=x"], 2, "Could not override 'campain'"),
         (["implementations=[tk[blocks=1]]"], 2, "quote what holds brackets"),
         (["workload=3"], 2, "name a file of configs/"),
         (["workload=null"], 2, "name a file of configs/"),
@@ -152,12 +152,6 @@ def test_a_device_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match="^device=cuda: torch sees no CUDA GPU here") as caught:
         trace([*SMALL, "device=cuda", f"results_dir={tmp_path}"])
     assert caught.value.exit_code == 2
-
-
-def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "cpu").write_text("in the way")
-    assert main(gemm(tmp_path, "Tracing")) == 1
-    assert f"{tmp_path}/cpu/scratch/traces cannot be written: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("flag", FLAGS)

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.between.cases import Row
-from harness.between.comparison import MISTAKE, NOTHING, SUSPECTED, Comparison, compare, history, load
+from harness.between.comparison import MISTAKE, NOTHING, SUSPECTED, Comparison, compare, history
 from harness.between.report import render
 from harness.records.errors import HarnessError
 from harness.records.provenance import new_run_id
 from harness.records.rows import Status
-from harness.runs import Run
+from harness.runs import Run, load_run
 from tk_kernels.toolchain import SM_80
 from tools.nightly.preflight import DEVICE_ORDER, Preflight
 
@@ -165,7 +165,7 @@ def _experiment(night: Night, experiment: str) -> None:
     if folder is None or _skipped(night, "compare"):
         return
     try:
-        new = load(folder)
+        new = load_run(folder)
         _require_passes(night, experiment, new)
         earlier = history(folder.parent.parent / night.options.against, new, night.options.last)
         if not earlier:
@@ -198,7 +198,7 @@ def _again(night: Night, experiment: str, first: Comparison) -> Comparison:
     folder = _measured(night, experiment, f"{night.options.campaign}-again", (problems,))
     if folder is None:
         return first
-    return compare(first.new, first.earlier, SUBJECTS, [load(folder)])
+    return compare(first.new, first.earlier, SUBJECTS, [load_run(folder)])
 
 
 def _verdict(comparison: Comparison) -> tuple[str, bool]:
