@@ -151,7 +151,7 @@ def make_cache(
 
 def tolerance(problem: ProblemSpec, expected: Expected) -> Tolerance:
     """Five times what rounding the exact output to bf16 costs, as `attention` explains."""
-    return roundings(expected.values, 5.0, "five times the rounding of the exact output to bf16, as for attention")
+    return roundings(expected, 5.0, "five times the rounding of the exact output to bf16, as for attention")
 
 
 def keys_of(cache: torch.Tensor, inputs: Mapping[str, torch.Tensor], sequence: int, length: int) -> torch.Tensor:

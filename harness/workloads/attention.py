@@ -16,6 +16,7 @@ import torch
 from harness.records.errors import HarnessError
 from harness.workloads import _attention_reference as in_float64
 from harness.workloads._drawing import draw
+from harness.workloads._rounding import roundings
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic, same_as
 
 DTYPES = ("bf16",)
@@ -191,15 +192,11 @@ def tolerance(problem: Problem, expected: Expected) -> Tolerance:
     that sees one key, or one key that outweighs the others). With the outlier distribution the latter is the rule: it
     checks dv, and dq and dk for gross errors and overflow only; what is a few per cent off, the normal one finds.
     """
-    values = expected.values
-    norm = float(torch.linalg.vector_norm(values))
-    rounding = float(torch.linalg.vector_norm(values.to(torch.bfloat16).double() - values)) / norm if norm else 0.0
-    exact = norm == 0.0 == expected.cancelled.norm
-    largest = max(float(values.abs().max()), expected.cancelled.largest)
-    return Tolerance(
-        rel_l2=0.0 if exact else ROUNDINGS * max(rounding, TYPICAL_ROUNDING),
-        max_abs=LARGEST_ROUNDINGS * 2.0**-8 * largest,
-        reason="five times the rounding of the exact output to bf16, for scores, probabilities and output",
+    return roundings(
+        expected,
+        ROUNDINGS,
+        "five times the rounding of the exact output to bf16, for scores, probabilities and output",
+        largest=LARGEST_ROUNDINGS,
     )
 
 
@@ -208,6 +205,3 @@ ROUNDINGS = 5
 
 LARGEST_ROUNDINGS = 8
 """The same for the largest single error, in units of the most that one rounding may cost the largest element."""
-
-TYPICAL_ROUNDING = 1.6e-3
-"""Relative L2 cost of rounding normal values to bf16; the least that is assumed where the values are exact in bf16."""

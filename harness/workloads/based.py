@@ -16,6 +16,7 @@ import torch
 
 from harness.workloads import _linear_reference as in_float64
 from harness.workloads._drawing import draw
+from harness.workloads._rounding import roundings
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic
 
 DTYPES = ("bf16",)
@@ -104,7 +105,7 @@ def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -
     out = sums[..., :-1]
     if problem.normalize:
         out = out / (sums[..., -1:] + EPSILON)
-    expected = in_float64.by_length("out", out, pairs, pairs.note)
+    expected = (Expected("out", out, pairs, pairs.note),)
     if not problem.return_state:
         return expected
     states = _by_order(state, problem.F)
@@ -132,4 +133,6 @@ def tolerance(problem: Problem, expected: Expected) -> Tolerance:
     each by up to 2^-9. That is sqrt(5) = 2.2 times one rounding together; accumulation in fp32 is far below. An
     implementation that also rounds the sums of its chunks comes to 3. Five leaves room for the seed.
     """
-    return in_float64.tolerance(expected, "five times the rounding of the exact output to bf16, for features and state")
+    return roundings(
+        expected, in_float64.ROUNDINGS, "five times the rounding of the exact output to bf16, for features and state"
+    )

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 
 from harness.records.errors import HarnessError
-from harness.workloads._rounding import roundings
+from harness.workloads._rounding import TYPICAL, roundings
 from harness.workloads.spec import Expected, Output, ProblemSpec, Reference, Tolerance, Traffic
 
 DTYPES = ("bf16",)
@@ -62,6 +62,7 @@ class KeepRate(Expected):
     """The share of kept elements among `count` whose fate can be seen."""
 
     count: int = 0
+    bands: tuple[int, ...] = ()
     statistic: bool = True
 
 
@@ -69,6 +70,7 @@ class KeepRate(Expected):
 class FairMask(Expected):
     """Deviations of a mask's rows, columns and lags; what chance explains counts as `EVENLY`."""
 
+    bands: tuple[int, ...] = ()
     statistic: bool = True
 
 
@@ -221,4 +223,9 @@ def tolerance(problem: Problem, expected: Expected) -> Tolerance:
         kept = 1 - problem.p
         far = DEVIATIONS * math.sqrt(kept * problem.p / expected.count)
         return Tolerance(far / kept, far, f"six standard deviations of a share of {expected.count} elements")
-    return roundings(expected.values, 3, "three times the rounding of the exact output to bf16: dropout, sum and norm")
+    return roundings(
+        expected,
+        3,
+        "three times the rounding of the exact output to bf16: dropout, sum and norm",
+        least=TYPICAL / 2,
+    )

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from harness.workloads._drawing import draw
+from harness.workloads._rounding import roundings
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic
 
 DTYPES = ("bf16",)
@@ -123,13 +124,10 @@ def tolerance(problem: Problem, expected: Expected) -> Tolerance:
     in the L2 norm, above this bound for K < 60000. A single wrong element breaks the bound on the largest error, 2 *
     2^-8 of the largest element.
     """
-    values = expected.values
-    norm = float(torch.linalg.vector_norm(values))
-    rounding = float(torch.linalg.vector_norm(values.to(torch.bfloat16).double() - values)) / norm if norm else 0.0
-    accumulation = 2.0**-22 * problem.K**0.5
-    largest = float(values.abs().max())
-    return Tolerance(
-        rel_l2=2 * rounding + accumulation if norm else 0.0,
-        max_abs=largest * (2 * 2.0**-8 + accumulation),
-        reason="twice the rounding of the exact product to bf16, plus 2^-22 sqrt(K) for fp32 accumulation",
+    return roundings(
+        expected,
+        2,
+        "twice the rounding of the exact product to bf16, plus 2^-22 sqrt(K) for fp32 accumulation",
+        least=0.0,
+        more=2.0**-22 * problem.K**0.5,
     )

@@ -15,6 +15,7 @@ import torch
 from harness.records.errors import HarnessError
 from harness.workloads import gemm
 from harness.workloads._drawing import draw
+from harness.workloads._rounding import roundings
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic, inputs_are
 
 DTYPES = ("e4m3",)
@@ -25,9 +26,6 @@ DISTRIBUTIONS = ("normal", "uniform", "zeros")
 OUTS = ("bf16", "e4m3")
 LARGEST = 448.0
 """Of e4m3, on which the largest element of a scaled row, or of a matrix, falls."""
-
-_ROUNDING = {"bf16": 2.0**-8, "e4m3": 2.0**-4}
-"""Half a unit in the last place, relative to the element, at most."""
 
 _TYPE = {"bf16": torch.bfloat16, "e4m3": torch.float8_e4m3fn}
 
@@ -130,14 +128,11 @@ def tolerance(problem: Problem, expected: Expected) -> Tolerance:
     2^-21 K, 4.8e-7 K, is allowed. A dropped step of 128 of K of a normal problem costs sqrt(128 / K) in the L2 norm. At
     K = 16384 that is 0.09, and the bound 0.01 for bf16 out and 0.04 for e4m3, whose rounding costs 0.026.
     """
-    values = expected.values
-    norm = float(torch.linalg.vector_norm(values))
-    rounded = values.float().to(_TYPE[problem.out]).double()
-    rounding = float(torch.linalg.vector_norm(rounded - values)) / norm if norm else 0.0
-    accumulation = 2.0**-21 * problem.K + 2.0**-20
-    largest = float(values.abs().max())
-    return Tolerance(
-        rel_l2=1.2 * rounding + accumulation if norm else 0.0,
-        max_abs=largest * (1.2 * _ROUNDING[problem.out] + 4 * accumulation),
-        reason=f"1.2 times the rounding of the exact product to {problem.out}, plus 2^-21 K for sums of 14 bits",
+    return roundings(
+        expected,
+        1.2,
+        f"1.2 times the rounding of the exact product to {problem.out}, plus 2^-21 K for sums of 14 bits",
+        least=0.0,
+        more=2.0**-21 * problem.K + 2.0**-20,
+        dtype=_TYPE[problem.out],
     )

@@ -19,6 +19,7 @@ import torch
 from harness.workloads import _hedgehog_reference as blocks
 from harness.workloads import _linear_reference as in_float64
 from harness.workloads._drawing import draw
+from harness.workloads._rounding import roundings
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic
 
 DTYPES = ("bf16",)
@@ -105,7 +106,7 @@ def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -
     pairs = in_float64.Pairs(problem.B, problem.H, flops(problem), seed, q.device)
     heads = blocks.Heads(*(inputs[name].double()[pairs.head] for name in ("q_map", "k_map", "alpha", "beta")))
     found = blocks.attend(problem.N, pairs.rows(q), pairs.rows(k), pairs.rows(v), heads)
-    expected = in_float64.by_length("out", found.out, pairs, pairs.note)
+    expected = (Expected("out", found.out, pairs, pairs.note),)
     if not problem.return_state:
         return expected
     states = {"k_state": found.k_state, "kv_state": found.kv_state}
@@ -120,6 +121,8 @@ def tolerance(problem: Problem, expected: Expected) -> Tolerance:
     exponentials unrounded. An implementation that rounds x W too, as a product of bf16 matrices in memory does, has
     features that are off by 2^-9 |x W|, and comes to 4. Five leaves room for the seed.
     """
-    return in_float64.tolerance(
-        expected, "five times the rounding of the exact output to bf16, for weights, features and state"
+    return roundings(
+        expected,
+        in_float64.ROUNDINGS,
+        "five times the rounding of the exact output to bf16, for weights, features and state",
     )

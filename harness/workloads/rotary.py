@@ -14,7 +14,7 @@ import torch
 
 from harness.records.errors import HarnessError
 from harness.workloads._drawing import draw
-from harness.workloads._rounding import roundings
+from harness.workloads._rounding import TYPICAL, roundings
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic
 
 DTYPES = ("bf16",)
@@ -140,4 +140,9 @@ def tolerance(problem: Problem, expected: Expected) -> Tolerance:
     in the L2 norm and up to three half units for an element.  A wrong angle or partner costs an error of the size of
     the output.
     """
-    return roundings(expected.values, 3, "three times the rounding of the exact output to bf16: two products and a sum")
+    return roundings(
+        expected,
+        3,
+        "three times the rounding of the exact output to bf16: two products and a sum",
+        least=TYPICAL / 2,
+    )
