@@ -27,11 +27,11 @@ WIDEST = 2.0
 LEAST = 0.99
 """An error may be so much of that of the reference, rounded: no output of its dtype is nearer to it."""
 
-BAND_ROWS, BAND_ELEMENTS = 64, 1024
-"""Rows of a band that is judged by itself, as many as of a tile; elements of a band of columns, at least."""
+TILE_ROWS, LINE_ELEMENTS = 64, 1024
+"""Rows of a band of tiles; elements of a band of lines, rows or columns, at least."""
 
 SHARED, SHARED_OF_OURS = 2.0**-9, 2.0**-10
-"""How much too large or small columns may be as a whole, beyond what is chance. Rounding to nearest favours neither. A
+"""How much too large or small a matrix may be as a whole, beyond what is chance. Rounding to nearest favours neither. A
 library may keep a number that all share, such as a scale or a decay, in bf16; our kernels keep it in fp32."""
 
 DEVIATIONS = 6
@@ -159,22 +159,23 @@ def _complain_of_bands(output: torch.Tensor, expected: Expected, allowed: float,
     Errors of a row may be one: an attention weight's is. So how much of them lies along the values is by chance
     1 / sqrt(rows).
     """
-    for dimension, sums in zip((-2, -1), _along_rows_and_columns(output, expected), strict=True):
-        if dimension not in expected.bands:
-            continue
-        length, across = sums.shape[-1], expected.values.numel() // sums[0].numel()
-        size = min(length, BAND_ROWS if dimension == -2 else -(-BAND_ELEMENTS // across))
+    rows, columns = _along_rows_and_columns(output, expected)
+    length, width = rows.shape[-1], columns.shape[-1]
+    sizes = (
+        (TILE_ROWS, width) if expected.bands == "tiles" else (-(-LINE_ELEMENTS // width), -(-LINE_ELEMENTS // length))
+    )
+    for kind, sums, most, across in (("rows", rows, sizes[0], width), ("columns", columns, sizes[1], length)):
+        size = min(most, sums.shape[-1])
         error, norm, along = _banded(sums, size)
         judged = [(error.div(norm).sqrt(), allowed * (1 + DEVIATIONS / (size * across) ** 0.5), "relative L2 error")]
-        if dimension == -1:
-            judged.append((along.div(norm).abs(), shared + allowed * DEVIATIONS / across**0.5, "gain or loss"))
+        if kind == "columns":
+            judged.append((along.div(norm).abs(), shared + allowed * DEVIATIONS / length**0.5, "gain or loss"))
         for found, limit, words in judged:
             worst = torch.where(error > 0, found, 0.0).amax(0)
             if not float(worst.max()) <= limit:
-                first = int(worst.argmax()) * size
-                last = length if first + 2 * size > length else first + size
-                kind = "rows" if dimension == -2 else "columns"
-                return f"{words} {float(worst.max()):.3g} of {kind} {first} to {last - 1} is above {limit:.3g}"
+                band = int(worst.argmax())
+                last = sums.shape[-1] if band == len(worst) - 1 else (band + 1) * size
+                return f"{words} {float(worst.max()):.3g} of {kind} {band * size} to {last - 1} is above {limit:.3g}"
     return ""
 
 

@@ -154,6 +154,11 @@ def tolerance(problem: ProblemSpec, expected: Expected) -> Tolerance:
     return roundings(expected, 5.0, "five times the rounding of the exact output to bf16, as for attention")
 
 
+def of_heads(out: torch.Tensor) -> Expected:
+    """The output (B, Q, H, Dv), of which each head of each token is judged by itself: some have small outputs."""
+    return Expected("out", out[..., None, :], lambda whole: whole[..., None, :])
+
+
 def keys_of(cache: torch.Tensor, inputs: Mapping[str, torch.Tensor], sequence: int, length: int) -> torch.Tensor:
     """The first `length` rows of a sequence, (length, ...), in float64."""
     pages = inputs["block_table"][sequence, : pages_of(length, cache.shape[1])].long()

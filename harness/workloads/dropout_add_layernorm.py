@@ -62,7 +62,7 @@ class KeepRate(Expected):
     """The share of kept elements among `count` whose fate can be seen."""
 
     count: int = 0
-    bands: tuple[int, ...] = ()
+    bands: str = ""
     statistic: bool = True
 
 
@@ -70,7 +70,7 @@ class KeepRate(Expected):
 class FairMask(Expected):
     """Deviations of a mask's rows, columns and lags; what chance explains counts as `EVENLY`."""
 
-    bands: tuple[int, ...] = ()
+    bands: str = ""
     statistic: bool = True
 
 
@@ -134,7 +134,7 @@ def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -
         r = residual.double() + added
         centred = r - r.mean(-1, keepdim=True)
         y = centred / (centred.square().mean(-1, keepdim=True) + EPS).sqrt() * weight + bias
-        return (Expected("y", y, chosen, note), Expected("r", r, chosen, note))
+        return (Expected("y", y, chosen, note, bands="lines"), Expected("r", r, chosen, note, bands="lines"))
 
     if problem.p == 0:
         return expected(None)

@@ -87,16 +87,23 @@ def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -
     """
     a, b = inputs["a"], inputs["b"]
     if flops(problem) <= FULL_CHECK_FLOPS[a.device.type]:
-        return (Expected("c", _matmul64(a, b), lambda c: c),)
+        return (Expected("c", _matmul64(a, b), lambda c: c, bands="lines"),)
     rows = _sample(problem.M, seed).to(a.device)
     columns = _sample(problem.N, seed + 1).to(a.device)
     return (
-        Expected("c", _matmul64(a[rows], b), lambda c: c[rows], f"checked on {len(rows)} of {problem.M} rows"),
+        Expected(
+            "c",
+            _matmul64(a[rows], b),
+            lambda c: c[rows],
+            f"checked on {len(rows)} of {problem.M} rows",
+            bands="lines",
+        ),
         Expected(
             "c",
             _matmul64(a, b[:, columns]),
             lambda c: c[:, columns],
             f"checked on {len(columns)} of {problem.N} columns",
+            bands="lines",
         ),
     )
 

@@ -71,7 +71,7 @@ def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -
             _paged.keys_of(inputs[name], inputs, sequence, length).transpose(0, 1) for name in ("k_cache", "v_cache")
         )
         out.append(_paged.attend(inputs["q"][sequence], k, v, problem.scale))
-    return (Expected("out", torch.stack(out), lambda out: out),)
+    return (_paged.of_heads(torch.stack(out)),)
 
 
 def flops(problem: Problem) -> int:

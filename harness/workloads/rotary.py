@@ -111,7 +111,8 @@ def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -
         tables = [table[positions].double() for table in (cos, sin)]
         if problem.layout == "bnhd":
             tables = [table[:, None] for table in tables]
-        expected.append(Expected(f"{name}_out", _rotated(x, *tables, interleaved=problem.interleaved), chosen, note))
+        values = _rotated(x, *tables, interleaved=problem.interleaved)
+        expected.append(Expected(f"{name}_out", values, chosen, note, bands="lines"))
     return tuple(expected)
 
 

@@ -154,7 +154,8 @@ class Expected:
     values: float64 tensor; select: takes the whole output and gives the part that `values` describes.
     note: empty if the part is the whole, else which part, in words.
     cancelled: size of the terms that the values are a small difference of; nothing for most outputs.
-    bands: dimensions along which bands of the values are judged one by one, of rows (-2) and of columns (-1).
+    bands: what is judged by itself in the matrices of the last two dimensions: "tiles" are 64 rows, and each matrix as
+    a whole; "lines" are rows and columns, for values that are rounded one by one; nothing for "".
     """
 
     output: str
@@ -162,7 +163,7 @@ class Expected:
     select: Callable[[torch.Tensor], torch.Tensor]
     note: str = ""
     cancelled: Magnitude | None = None
-    bands: tuple[int, ...] = (-2, -1)
+    bands: str = "tiles"
     statistic: bool = False
     """Whether this is a statistic of the output, the bound of which no library's roundings widen."""
 
