@@ -23,11 +23,15 @@ from harness.workloads.spec import Expected, ProblemSpec, Tolerance
 PAGES = (16, 32, 64, 128, 256)
 
 DISTRIBUTIONS = ("normal", "poisoned", "zeros")
-"""normal: N(0, 1), in unused pages too, and table entries behind the end that are pages.  poisoned: as normal, with NaN
-in unused pages and in the tails of last pages, and table entries behind the end that are no pages.  zeros: all zero."""
+"""normal: N(0, 1) with needles (`add_needles`), in unused pages too, and table entries behind the end that are pages.
+poisoned: as normal, with NaN in unused pages and in the tails of last pages, and table entries behind the end that are
+no pages.  zeros: all zero."""
 
 LARGEST_ENTRY = 2**31 - 1
 """What poisoned tables have behind the end."""
+
+NEEDLE, TILE = 0.1, 64
+"""Weight of a needle, of that of all ordinary keys together; keys of a tile."""
 
 SPARE = 16
 """One page in so many of the cache belongs to no sequence; one at least."""
@@ -73,6 +77,11 @@ class PagedProblem(ProblemSpec):
     def __post_init__(self) -> None:
         super().__post_init__()
         lengths_of(self.lengths, self.B)
+
+    @property
+    def scale(self) -> float:
+        """Factor of q k^T."""
+        raise NotImplementedError
 
     @property
     def seqlens(self) -> tuple[int, ...]:
@@ -147,6 +156,39 @@ def make_cache(
             cache[int(table[sequence, count - 1]), length % page :] = torch.nan
     cache[~used] = torch.nan
     return cache
+
+
+def add_needles(
+    problem: PagedProblem, q: torch.Tensor, keys: torch.Tensor, table: torch.Tensor, generator: torch.Generator
+) -> torch.Tensor:
+    """Changes q and keys so that some keys carry about a tenth of the weight each; returns which heads look for them.
+
+    q: (B, Q, H, D); keys: (pages, page, Hkv, D); half of the heads look, at random, and the others see all keys alike.
+    Needles are the last key of each new token, and of each sequence, at random, any key, a page's first and last and a
+    tile's last. They differ from other keys along one direction, which is drawn and which the heads look into. Other
+    keys have low scores there, and needles ordinary ones, so that rounded scores are no worse than without.
+    """
+    (batch, tokens, heads, width), page, device = q.shape, keys.shape[1], q.device
+    length = torch.tensor(problem.seqlens, device=device)[:, None]
+    some = (torch.rand((batch, 4), generator=generator, device=device) * length).long()
+    some[:, 1] += page - 1 - some[:, 1] % page
+    some[:, 2] += TILE - 1 - some[:, 2] % TILE
+    some[:, 3] -= some[:, 3] % page
+    last = length - 1 - torch.arange(tokens, device=device)
+    used = length[:, 0] > 0
+    positions = torch.cat([last, some], 1).clamp(min=0).minimum(length - 1)[used]
+    where = table[used].gather(1, positions // page).long(), positions % page
+    direction = torch.randn((keys.shape[2], width), generator=generator, device=device)
+    direction /= torch.linalg.vector_norm(direction, dim=-1, keepdim=True)
+    above = (NEEDLE * torch.e * length[used]).log().clamp(min=0)  # whose exponential is a tenth of all the others'
+    most = float(above.max()) if len(above) else 0.0
+    needles = keys[where].float()
+    needles += ((above - most)[..., None, None] - (needles * direction).sum(-1, keepdim=True)) * direction
+    keys -= (most * direction).to(keys.dtype)
+    keys[where] = needles.to(keys.dtype)
+    look = torch.randperm(heads, generator=generator, device=device) < -(-heads // 2)
+    q[:, :, look] += (direction / problem.scale).repeat_interleave(heads // keys.shape[2], 0)[look].to(q.dtype)
+    return look
 
 
 def tolerance(problem: ProblemSpec, expected: Expected) -> Tolerance:

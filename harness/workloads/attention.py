@@ -26,6 +26,9 @@ DISTRIBUTIONS = ("normal", "uniform", "zeros", "outlier")
 OUTLIER = 100.0
 """Factor on one key of every head in the distribution `outlier`."""
 
+VALUES_ALIKE = 0.5
+"""Size of what all values of a head have in common, for the backward pass."""
+
 FULL_CHECK_FLOPS = {"cuda": 2**40, "cpu": 2**33}
 """Largest problem checked in full, by the FLOPs of its matrix products without a mask. It takes a tenth of a second in
 float64 on data-center GPUs, a few seconds on two CPU cores.  Beyond, (batch, key head) pairs are sampled."""
@@ -112,11 +115,16 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
 
     normal: N(0, 1); uniform: U(-1, 1); zeros: all zero (runs at higher clocks: the data switch no transistors);
     outlier: as normal, with one key of every head a hundred times as large, so that scores reach thousands and a
-    softmax that does not subtract the right maximum overflows.
+    softmax that does not subtract the right maximum overflows.  For the backward pass v has a mean in each column of a
+    head, `VALUES_ALIKE` N(0, 1), unless it is zero: it makes the rows of dO * O, which dq and dk subtract, large enough
+    for an error of theirs to show.
     """
     query, key = shapes(problem)
     names = {"q": query, "k": key, "v": key} | ({} if problem.direction == "fwd" else {"dout": query})
     inputs = {name: draw(shape, generator, distribution, DISTRIBUTIONS) for name, shape in names.items()}
+    if problem.direction == "bwd" and distribution != "zeros":
+        alike = torch.randn((*key[:2], 1, problem.D), generator=generator, device=generator.device)
+        inputs["v"] += (VALUES_ALIKE * alike).to(torch.bfloat16)
     if distribution == "outlier":
         inputs["k"][:, :, problem.Nkv // 3] *= OUTLIER
     return inputs

@@ -82,8 +82,10 @@ def outputs(problem: Problem) -> dict[str, Output]:
 def make_inputs(problem: Problem, generator: torch.Generator, distribution: str) -> dict[str, torch.Tensor]:
     """Sequences u in bfloat16 and filters k in float32 on the generator's device.
 
-    normal: both N(0, 1), k over sqrt(N); uniform: U(-1, 1) in the same way; decaying: normal, with filters that fade by
-    e over N / 2 (the first channel) to N / 64 (the last), as trained ones do; zeros: all zero.
+    normal: both N(0, 1), k over sqrt(N); uniform: U(-1, 1) in the same way; of both one tap of each filter, at random,
+    is as large as all others together, a last one in the first channel and the first one in the last; decaying: normal,
+    with filters that fade by e over N / 2 (the first channel) to N / 64 (the last), as trained ones do; zeros: all
+    zero.
     """
     device = generator.device
     u = draw((problem.B, problem.D, problem.N), generator, distribution, DISTRIBUTIONS)
@@ -91,7 +93,13 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
     if distribution == "decaying":
         time = torch.arange(problem.N, device=device) / problem.N
         k *= torch.exp(-torch.linspace(2, 64, problem.D, device=device)[:, None] * time)
-    return {"u": u, "k": k / problem.N**0.5}
+    k /= problem.N**0.5
+    if distribution in ("normal", "uniform"):
+        latest = max(1, problem.N // (4 if problem.causal else 1))  # of a causal one most outputs have to see it
+        taps = torch.randint(latest, (problem.D,), generator=generator, device=device)
+        taps[0], taps[-1] = latest - 1, 0
+        k[torch.arange(problem.D, device=device), taps] = 1.0
+    return {"u": u, "k": k}
 
 
 def followed(problem: Problem) -> tuple[str, ...]:

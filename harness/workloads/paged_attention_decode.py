@@ -50,6 +50,8 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
     pages = _paged.pages_in_cache(problem.seqlens, problem.page)
     shape = (pages, problem.page, problem.Hkv, problem.D)
     k, v = (_paged.make_cache(shape, problem.seqlens, table["block_table"], generator, distribution) for _ in range(2))
+    if distribution != "zeros":
+        _paged.add_needles(problem, q, k, table["block_table"], generator)
     return {"q": q, "k_cache": k, "v_cache": v, **table}
 
 
