@@ -86,15 +86,16 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
     """q, k, v, the maps and the factors, on the generator's device.
 
     q, k and v are N(0, 1) for normal, U(-1, 1) for uniform, zero for zeros; outlier is normal with one key of every
-    head thirty times as large. The maps are N(0, 1 / D), so that x W is N(0, 1) for normal inputs; alpha and beta are
-    U(0.25, 0.75), as sigmoids of small numbers.
+    head thirty times as large. The maps are N(0, 4 / D), so that x W is N(0, 4) for normal inputs and a map that is a
+    little wrong shows; alpha and beta are U(0.25, 0.75), as sigmoids of small numbers.
     """
     shape = (problem.B, problem.H, problem.N, problem.D)
     inputs = {name: draw(shape, generator, distribution, DISTRIBUTIONS) for name in ("q", "k", "v")}
     if distribution == "outlier":
         inputs["k"][:, :, problem.N // 3] *= OUTLIER
     for name in ("q_map", "k_map"):
-        inputs[name] = draw((problem.H, problem.D, problem.F), generator, "normal", DISTRIBUTIONS) * problem.D**-0.5
+        drawn = draw((problem.H, problem.D, problem.F), generator, "normal", DISTRIBUTIONS)
+        inputs[name] = 2 * drawn * problem.D**-0.5
     for name in ("alpha", "beta"):
         inputs[name] = in_float64.uniform((problem.H,), generator, 0.25, 0.75)
     return inputs
