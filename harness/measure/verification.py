@@ -149,7 +149,8 @@ def _compare(
     elif not expected.statistic and rel_l2 < LEAST * (least := _rounding(output.dtype, expected)):
         reason = f"relative L2 error {rel_l2:.3g} is below {least:.3g}, which rounding alone costs: impossible"
     elif expected.bands:
-        reason = _complain_of_bands(chosen, expected, allowed, SHARED_OF_OURS if ours else SHARED)
+        shared = tolerance.shared + (SHARED_OF_OURS if ours else SHARED)
+        reason = _complain_of_bands(chosen, expected, allowed, shared)
     return Check(not reason, reason and f"{name}: {reason}", rel_l2, max_abs, name, allowed)
 
 

@@ -1,4 +1,4 @@
-"""Random inputs."""
+"""Random inputs, and the parts of outputs that are looked at."""
 
 from __future__ import annotations
 
@@ -24,3 +24,11 @@ def draw(
     if distribution == "uniform":
         return tensor.uniform_(-1, 1, generator=generator)
     return tensor.zero_() if distribution == "zeros" else tensor.normal_(generator=generator)
+
+
+def sample(count: int, most: int, seed: int, device: torch.device | str = "cpu") -> torch.Tensor:
+    """`most` of the first `count` whole numbers, ascending, with the first and the last among them, or all."""
+    if most >= count:
+        return torch.arange(count, device=device)
+    inner = 1 + torch.randperm(count - 2, generator=torch.Generator().manual_seed(seed))[: most - 2]
+    return torch.cat([inner, torch.tensor([0, count - 1])]).sort().values.to(device)

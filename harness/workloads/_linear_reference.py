@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 
 import torch
 
+from harness.workloads._drawing import sample
+
 CHUNK = 128
 """Rows taken together: within them the weights are a matrix, before them a state."""
 
@@ -20,9 +22,6 @@ sampled."""
 
 MIN_PAIRS = 4
 """(batch, head) pairs that a sampled check computes at least; the first and the last are among them."""
-
-ROUNDINGS = 5
-"""Errors allowed, in units of one rounding to bf16."""
 
 Rows = Callable[[slice], torch.Tensor]
 
@@ -36,12 +35,7 @@ class Pairs:
     def __init__(self, batches: int, heads: int, flops: int, seed: int, device: torch.device) -> None:
         count = batches * heads
         affordable = max(MIN_PAIRS, count * FULL_CHECK_FLOPS[device.type] // max(1, flops))
-        if affordable >= count:
-            chosen = torch.arange(count)
-        else:
-            generator = torch.Generator().manual_seed(seed)
-            inner = 1 + torch.randperm(count - 2, generator=generator)[: affordable - 2]
-            chosen = torch.cat([inner, torch.tensor([0, count - 1])]).sort().values
+        chosen = sample(count, affordable, seed)
         self.note = "" if len(chosen) == count else f"checked on {len(chosen)} of {count} (batch, head) pairs"
         self.batch = torch.div(chosen, heads, rounding_mode="floor").to(device)
         self.head = (chosen % heads).to(device)

@@ -20,32 +20,31 @@ to be exact in bf16 and are not in the steps before them."""
 
 def roundings(
     expected: Expected,
-    count: float,
-    reason: str,
+    places: str,
+    count: float = 5.0,
     *,
     largest: float | None = None,
-    ours: float = OURS,
-    least: float = TYPICAL,
     more: float = 0.0,
     dtype: torch.dtype = torch.bfloat16,
 ) -> Tolerance:
-    """`count` times what rounding the values costs in the L2 norm, and `more`; `ours` times for our own kernels.
+    """`count` times what rounding the values costs in the L2 norm, and `more`; `OURS` times for our own kernels.
 
-    How much rounding costs depends on the mantissas, so it is computed; `least` is assumed. A single element may be off
-    by `largest`, or `count`, times half a unit of the largest one's last place, at most; it shows what a norm hides.
+    How much rounding costs depends on the mantissas, so it is computed; `TYPICAL` is assumed at least. A single element
+    may be off by `largest`, or `count`, times half a unit of the largest one's last place.  places: what is rounded.
     """
     values, cancelled = expected.values, expected.cancelled
+    reason = f"{count:g} times the rounding of the exact output to {str(dtype).removeprefix('torch.')}, for {places}"
     norm = float(torch.linalg.vector_norm(values))
     if norm == 0.0 and cancelled is None:
         return Tolerance(0.0, 0.0, reason)
-    rounded = values.float().to(dtype).double()
-    one = max(float(torch.linalg.vector_norm(rounded - values)) / norm if norm else 0.0, least)
+    off = values.float().to(dtype).double() - values
+    one = max(float(torch.linalg.vector_norm(off)) / norm if norm else 0.0, TYPICAL)
     greatest = max(float(values.abs().max()), cancelled.largest if cancelled else 0.0)
-    unit = torch.finfo(dtype).eps / 2
-    rel_l2 = count * one + more
+    half_unit = torch.finfo(dtype).eps / 2
     return Tolerance(
-        rel_l2=rel_l2,
-        max_abs=greatest * ((largest or count) * unit + 4 * more),
+        rel_l2=count * one + more,
+        max_abs=greatest * ((largest or count) * half_unit + 4 * more),
         reason=reason,
-        ours=min(1.0, (ours * one + more) / rel_l2),
+        ours=min(1.0, (OURS * one + more) / (count * one + more)),
+        shared=more,
     )

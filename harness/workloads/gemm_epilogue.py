@@ -13,7 +13,7 @@ import torch
 
 from harness.workloads import gemm
 from harness.workloads._drawing import draw
-from harness.workloads._rounding import TYPICAL, roundings
+from harness.workloads._rounding import roundings
 from harness.workloads.spec import Expected, ProblemSpec, Tolerance, Traffic, inputs_are
 
 DTYPES = ("bf16",)
@@ -83,9 +83,4 @@ def _finished(problem: Problem, inputs: Mapping[str, torch.Tensor], part: Expect
 
 def tolerance(problem: Problem, expected: Expected) -> Tolerance:
     """Four times what rounding the result costs: separate kernels round the product and each step after it."""
-    return roundings(
-        expected,
-        ROUNDINGS,
-        "four times the rounding of the result to bf16, one for each step",
-        least=TYPICAL / 2,
-    )
+    return roundings(expected, "one for each step", ROUNDINGS)

@@ -125,11 +125,5 @@ def tolerance(problem: Problem, expected: Expected) -> Tolerance:
     2^-21 K, 4.8e-7 K, is allowed. A dropped step of 128 of K of a normal problem costs sqrt(128 / K) in the L2 norm. At
     K = 16384 that is 0.09, and the bound 0.01 for bf16 out and 0.04 for e4m3, whose rounding costs 0.026.
     """
-    return roundings(
-        expected,
-        1.2,
-        f"1.2 times the rounding of the exact product to {problem.out}, plus 2^-21 K for sums of 14 bits",
-        least=0.0,
-        more=2.0**-21 * problem.K + 2.0**-20,
-        dtype=_TYPE[problem.out],
-    )
+    more, dtype = 2.0**-21 * problem.K + 2.0**-20, _TYPE[problem.out]
+    return roundings(expected, "the product, and 2^-21 K for sums of 14 bits", 1.2, more=more, dtype=dtype)

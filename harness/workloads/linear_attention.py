@@ -117,6 +117,4 @@ def tolerance(problem: Problem, expected: Expected) -> Tolerance:
     each by up to 2^-9: twice one rounding together; accumulation in fp32 is far below. An implementation that also
     rounds the sums of its chunks comes to 3. Five leaves room for the seed.
     """
-    return roundings(
-        expected, in_float64.ROUNDINGS, "five times the rounding of the exact output to bf16, for weights and state"
-    )
+    return roundings(expected, "weights and state")

@@ -56,7 +56,9 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
     cache = _paged.make_cache(shape, problem.seqlens, table["block_table"], generator, distribution)
     if distribution != "zeros":
         rotary = cache[:, :, None, LATENT:]
-        look = _paged.add_needles(problem, q[..., LATENT:], rotary, table["block_table"], generator)
+        look = _paged.add_needles(
+            problem.seqlens, problem.scale, q[..., LATENT:], rotary, table["block_table"], generator
+        )
         q[:, :, ~look, :LATENT] *= FAINT
     return {"q": q, "kv_cache": cache, **table}
 

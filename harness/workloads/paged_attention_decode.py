@@ -51,7 +51,7 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
     shape = (pages, problem.page, problem.Hkv, problem.D)
     k, v = (_paged.make_cache(shape, problem.seqlens, table["block_table"], generator, distribution) for _ in range(2))
     if distribution != "zeros":
-        _paged.add_needles(problem, q, k, table["block_table"], generator)
+        _paged.add_needles(problem.seqlens, problem.scale, q, k, table["block_table"], generator)
     return {"q": q, "k_cache": k, "v_cache": v, **table}
 
 

@@ -176,13 +176,15 @@ Reference = Sequence[Expected] | Callable[[Mapping[str, "torch.Tensor"]], Sequen
 class Tolerance:
     """Bounds on the error of an output: relative L2 norm, largest absolute error, and where they come from.
 
-    ours: the share of both that our own kernels may use, whose roundings are known.
+    ours: the share of both that our own kernels may use, whose roundings are known.  shared: how much too large or
+    small all of an output may be by design, relative to it, as sums are that are cut off.
     """
 
     rel_l2: float
     max_abs: float
     reason: str
     ours: float = 1.0
+    shared: float = 0.0
 
 
 @dataclass(frozen=True)
