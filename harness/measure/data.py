@@ -132,10 +132,11 @@ class Held:
 
 
 def digest(expected: Reference) -> tuple[int, ...]:
-    """A value that changes with any element of a reference: the sum of the bits of each part, modulo 2^64."""
+    """A value that changes with any element of a reference: the sums of the bits of each part, modulo 2^64."""
     if callable(expected):
         return ()
-    return tuple(int(part.values.contiguous().view(torch.int64).sum()) for part in expected)
+    tensors = [part.values for part in expected] + [part.cancelled.rows for part in expected if part.cancelled]
+    return tuple(int(tensor.contiguous().view(torch.int64).sum()) for tensor in tensors)
 
 
 def _moved(part: Expected, device: torch.device) -> Expected:

@@ -106,8 +106,8 @@ class Judge:
 
     def check(self, one: Contestant, outputs: object, expected: Reference, inputs: Inputs | None = None) -> Check:
         """Outputs of a contestant against a reference."""
-        own = one.implementation.tolerance(self.data.problem)
-        return check_outputs(self.data.workload, self.data.problem, outputs, expected, inputs, own)
+        data, own = self.data, one.implementation.tolerance(self.data.problem)
+        return check_outputs(data.workload, data.problem, outputs, expected, inputs, own, one.implementation.ours)
 
     def check_last(self, standing: list[Contestant], inputs: Inputs) -> None:
         """Judges the last timed output of each, on inputs other than those verified."""

@@ -25,6 +25,9 @@ Call = Callable[[], Outputs]
 MAY_WIDEN = ("baselines.",)
 """Packages whose implementations may declare a wider error bound of their own, unlike those under test."""
 
+OURS = "tk_kernels."
+"""The package of our own."""
+
 
 class LoadError(HarnessError):
     """A `_target_` that cannot be imported or is no implementation, or a variant whose option it does not take."""
@@ -32,6 +35,9 @@ class LoadError(HarnessError):
 
 class Implementation:
     """What the harness asks of an implementation, and what holds where a part is left out; `prepare` may not be."""
+
+    ours = False
+    """Whether it is a kernel of ours, whose roundings are known and whose bound is narrower: `load` says so."""
 
     def available(self) -> str | None:
         """None, or why it cannot run here, with the command that installs it."""
@@ -129,8 +135,8 @@ def load(contestant: Candidate) -> Implementation:
             f"({', '.join(f'{start}*' for start in MAY_WIDEN)}): it is held to the workload's"
         )
     try:
-        if inspect.isclass(target):
-            return _Completed(target(**keywords))
-        return FunctionImplementation(target, **keywords)
+        made = _Completed(target(**keywords)) if inspect.isclass(target) else FunctionImplementation(target, **keywords)
     except (TypeError, ValueError) as error:
         raise LoadError(f"implementation {contestant}: {one_line(error)}") from error
+    made.ours = path.startswith(OURS)
+    return made

@@ -6,8 +6,7 @@ k, v (P, Nkv, D), of any floating dtype.  No score matrix is held as a whole.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -55,7 +54,8 @@ def backward(
     dk = torch.zeros(k.shape, dtype=torch.float64, device=q.device)
     dv = torch.zeros_like(dk)
     rows_of_q, rows_of_dout, rows_of_dq = q.flatten(1, 2), dout.flatten(1, 2), dq.flatten(1, 2)
-    in_dq, in_dk = [], []
+    in_dq, in_dk = torch.empty_like(rows_of_dq[..., 0]), torch.zeros_like(dk[..., 0])
+    largest_in_dq = largest_in_dk = 0.0
     for block in _blocks(q, k, causal):
         weights, total = _weights(q, k, block, scale, causal)
         p = weights.div_(total)
@@ -63,23 +63,21 @@ def backward(
         q_rows, dout_rows = rows_of_q[pairs, rows].double(), rows_of_dout[pairs, rows].double()
         keys, values = k[pairs, seen].double(), v[pairs, seen].double()
         delta_size = scale * torch.linalg.vector_norm(dout_rows * (p @ values), dim=-1, keepdim=True)
-        in_dq.append(_magnitude(delta_size * (p @ keys)))
-        in_dk.append(_magnitude(delta_size * q_rows * torch.linalg.vector_norm(p, dim=-1, keepdim=True)))
+        of_dq, of_dk = delta_size * (p @ keys), delta_size * q_rows
+        in_dq[pairs, rows] = torch.linalg.vector_norm(of_dq, dim=-1)
+        in_dk[pairs, seen] += (p.square().mT @ of_dk.square().sum(-1, keepdim=True))[..., 0]
+        largest_in_dq = max(largest_in_dq, float(of_dq.abs().max()))
+        largest_in_dk = max(
+            largest_in_dk, float((of_dk * torch.linalg.vector_norm(p, dim=-1, keepdim=True)).abs().max())
+        )
         dv[pairs, seen] += p.transpose(1, 2) @ dout_rows
         ds = dout_rows @ values.transpose(1, 2)
         ds -= (p * ds).sum(-1, keepdim=True)
         ds *= p
         rows_of_dq[pairs, rows] = ds @ keys * scale
         dk[pairs, seen] += ds.transpose(1, 2) @ q_rows * scale
-    return Gradients(dq, dk, dv, _together(in_dq), _together(in_dk))
-
-
-def _magnitude(tensor: torch.Tensor) -> Magnitude:
-    return Magnitude(float(torch.linalg.vector_norm(tensor)), float(tensor.abs().max()))
-
-
-def _together(parts: Sequence[Magnitude]) -> Magnitude:
-    return Magnitude(math.hypot(*(part.norm for part in parts)), max(part.largest for part in parts))
+    of_dq = Magnitude(in_dq.view(q.shape[:3]), largest_in_dq)
+    return Gradients(dq, dk, dv, of_dq, Magnitude(in_dk.sqrt(), largest_in_dk))
 
 
 CAUSAL_BLOCKS = 8

@@ -1,21 +1,10 @@
-"""Random inputs, and random samples of what is checked."""
+"""Random inputs, and the parts of outputs that are looked at."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import torch
-
-
-def sampled(count: int, affordable: int, seed: int) -> torch.Tensor:
-    """Which of `count` things are checked, ascending: all, or as many as can be afforded, the first and the last among
-    them.
-    """
-    if affordable >= count:
-        return torch.arange(count)
-    generator = torch.Generator().manual_seed(seed)
-    inner = 1 + torch.randperm(count - 2, generator=generator)[: affordable - 2]
-    return torch.cat([inner, torch.tensor([0, count - 1])]).sort().values
 
 
 def draw(
@@ -35,3 +24,11 @@ def draw(
     if distribution == "uniform":
         return tensor.uniform_(-1, 1, generator=generator)
     return tensor.zero_() if distribution == "zeros" else tensor.normal_(generator=generator)
+
+
+def sample(count: int, most: int, seed: int, device: torch.device | str = "cpu") -> torch.Tensor:
+    """`most` of the first `count` whole numbers, ascending, with the first and the last among them, or all."""
+    if most >= count:
+        return torch.arange(count, device=device)
+    inner = 1 + torch.randperm(count - 2, generator=torch.Generator().manual_seed(seed))[: most - 2]
+    return torch.cat([inner, torch.tensor([0, count - 1])]).sort().values.to(device)

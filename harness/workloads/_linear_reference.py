@@ -10,14 +10,11 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from harness.workloads._drawing import sampled
+from harness.workloads._drawing import sample
 from harness.workloads.spec import Expected, Tolerance
 
 CHUNK = 128
 """Rows taken together: within them the weights are a matrix, before them a state."""
-
-FIRST_PART = 256
-"""Rows of the first part of an output; each further part ends at four times the rows."""
 
 FULL_CHECK_FLOPS = {"cuda": 2**44, "cpu": 2**31}
 """Largest problem checked in full, by the operations of its reference: 2^44 is above the paper's largest, less than a
@@ -26,12 +23,6 @@ sampled."""
 
 MIN_PAIRS = 4
 """(batch, head) pairs that a sampled check computes at least; the first and the last are among them."""
-
-ROUNDINGS = 5
-"""Errors allowed, in units of one rounding to bf16."""
-
-TYPICAL_ROUNDING = 1.6e-3
-"""Relative L2 cost of rounding normal values to bf16; the least that is assumed where the values are exact in bf16."""
 
 Rows = Callable[[slice], torch.Tensor]
 
@@ -45,7 +36,7 @@ class Pairs:
     def __init__(self, batches: int, heads: int, flops: int, seed: int, device: torch.device) -> None:
         count = batches * heads
         affordable = max(MIN_PAIRS, count * FULL_CHECK_FLOPS[device.type] // max(1, flops))
-        chosen = sampled(count, affordable, seed)
+        chosen = sample(count, affordable, seed)
         self.note = "" if len(chosen) == count else f"checked on {len(chosen)} of {count} (batch, head) pairs"
         self.batch = torch.div(chosen, heads, rounding_mode="floor").to(device)
         self.head = (chosen % heads).to(device)
@@ -111,39 +102,3 @@ def scan(
 def uniform(shape: tuple[int, ...], generator: torch.Generator, low: float, high: float) -> torch.Tensor:
     """A float32 tensor, U(low, high)."""
     return torch.empty(shape, dtype=torch.float32, device=generator.device).uniform_(low, high, generator=generator)
-
-
-def tolerance(expected: Expected, reason: str) -> Tolerance:
-    """`ROUNDINGS` times what rounding the exact values to bf16 costs; states, in fp32, sum rounded products.
-
-    The largest single error may be as many units of bf16's last place of the largest element.
-    """
-    values = expected.values
-    norm = float(torch.linalg.vector_norm(values))
-    rounding = float(torch.linalg.vector_norm(values.to(torch.bfloat16).double() - values)) / norm if norm else 0.0
-    return Tolerance(
-        rel_l2=ROUNDINGS * max(rounding, TYPICAL_ROUNDING) if norm else 0.0,
-        max_abs=ROUNDINGS * 2.0**-8 * float(values.abs().max()) if values.numel() else 0.0,
-        reason=reason,
-    )
-
-
-def by_length(
-    output: str, values: torch.Tensor, select: Callable[[torch.Tensor], torch.Tensor], note: str
-) -> tuple[Expected, ...]:
-    """An output (P, N, ...) as parts of rows 0..255, 256..1023, 1024..4095, ..., each with an error of its own.
-
-    The size of an output changes with the position: what a normaliser divides shrinks, what a state without decay sums
-    grows. An error in the small rows, or one that grows along the sequence, would not be seen in the norm of all.
-    """
-    parts = []
-    first, last = 0, FIRST_PART
-    while first < values.shape[1]:
-        rows = slice(first, min(last, values.shape[1]))
-        parts.append(Expected(output, values[:, rows], _then(select, rows), note))
-        first, last = last, 4 * last
-    return tuple(parts)
-
-
-def _then(select: Callable[[torch.Tensor], torch.Tensor], rows: slice) -> Callable[[torch.Tensor], torch.Tensor]:
-    return lambda output: select(output)[:, rows]

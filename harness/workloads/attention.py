@@ -15,7 +15,8 @@ from typing import ClassVar
 import torch
 
 from harness.workloads import _attention_reference as in_float64
-from harness.workloads._drawing import draw, sampled
+from harness.workloads._drawing import draw, sample
+from harness.workloads._rounding import roundings
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic, same_as
 
 DTYPES = ("bf16",)
@@ -24,6 +25,9 @@ DISTRIBUTIONS = ("normal", "uniform", "zeros", "outlier")
 
 OUTLIER = 100.0
 """Factor on one key of every head in the distribution `outlier`."""
+
+VALUES_ALIKE = 0.5
+"""Size of what all values of a head have in common, for the backward pass."""
 
 FULL_CHECK_FLOPS = {"cuda": 2**40, "cpu": 2**33}
 """Largest problem checked in full, by the FLOPs of its matrix products without a mask. It takes a tenth of a second in
@@ -108,11 +112,16 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
 
     normal: N(0, 1); uniform: U(-1, 1); zeros: all zero (runs at higher clocks: the data switch no transistors);
     outlier: as normal, with one key of every head a hundred times as large, so that scores reach thousands and a
-    softmax that does not subtract the right maximum overflows.
+    softmax that does not subtract the right maximum overflows.  For the backward pass v has a mean in each column of a
+    head, `VALUES_ALIKE` N(0, 1), unless it is zero: it makes the rows of dO * O, which dq and dk subtract, large enough
+    for an error of theirs to show.
     """
     query, key = shapes(problem)
     names = {"q": query, "k": key, "v": key} | ({} if problem.direction == "fwd" else {"dout": query})
     inputs = {name: draw(shape, generator, distribution, DISTRIBUTIONS) for name, shape in names.items()}
+    if problem.direction == "bwd" and distribution != "zeros":
+        alike = torch.randn((*key[:2], 1, problem.D), generator=generator, device=generator.device)
+        inputs["v"] += (VALUES_ALIKE * alike).to(torch.bfloat16)
     if distribution == "outlier":
         inputs["k"][:, :, problem.Nkv // 3] *= OUTLIER
     return inputs
@@ -164,7 +173,7 @@ def _pairs(problem: Problem, seed: int, device: str) -> torch.Tensor:
     count = problem.B * problem.Hkv
     unmasked = flops(replace(problem, causal=False))
     affordable = max(MIN_PAIRS, min(count // SAMPLED, count * SAMPLED_FLOPS[device] // unmasked))
-    return sampled(count, count if unmasked <= FULL_CHECK_FLOPS[device] else affordable, seed)
+    return sample(count, count if unmasked <= FULL_CHECK_FLOPS[device] else affordable, seed)
 
 
 def tolerance(problem: Problem, expected: Expected) -> Tolerance:
@@ -184,23 +193,8 @@ def tolerance(problem: Problem, expected: Expected) -> Tolerance:
     that sees one key, or one key that outweighs the others). With the outlier distribution the latter is the rule: it
     checks dv, and dq and dk for gross errors and overflow only; what is a few per cent off, the normal one finds.
     """
-    values = expected.values
-    norm = float(torch.linalg.vector_norm(values))
-    rounding = float(torch.linalg.vector_norm(values.to(torch.bfloat16).double() - values)) / norm if norm else 0.0
-    exact = norm == 0.0 == expected.cancelled.norm
-    largest = max(float(values.abs().max()), expected.cancelled.largest)
-    return Tolerance(
-        rel_l2=0.0 if exact else ROUNDINGS * max(rounding, TYPICAL_ROUNDING),
-        max_abs=LARGEST_ROUNDINGS * 2.0**-8 * largest,
-        reason="five times the rounding of the exact output to bf16, for scores, probabilities and output",
-    )
+    return roundings(expected, "scores, probabilities and output", largest=LARGEST_ROUNDINGS)
 
-
-ROUNDINGS = 5
-"""Errors allowed, in units of one rounding to bf16."""
 
 LARGEST_ROUNDINGS = 8
-"""The same for the largest single error, in units of the most that one rounding may cost the largest element."""
-
-TYPICAL_ROUNDING = 1.6e-3
-"""Relative L2 cost of rounding normal values to bf16; the least that is assumed where the values are exact in bf16."""
+"""Errors allowed of a single element, in units of the most that one rounding may cost the largest one."""

@@ -16,6 +16,7 @@ import torch
 
 from harness.workloads import _linear_reference as in_float64
 from harness.workloads._drawing import draw
+from harness.workloads._rounding import roundings
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic
 
 DTYPES = ("bf16",)
@@ -104,7 +105,7 @@ def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -
     out = sums[..., :-1]
     if problem.normalize:
         out = out / (sums[..., -1:] + EPSILON)
-    expected = in_float64.by_length("out", out, pairs, pairs.note)
+    expected = (Expected("out", out, pairs, pairs.note),)
     if not problem.return_state:
         return expected
     states = _by_order(state, problem.F)
@@ -128,8 +129,8 @@ def _by_order(state: torch.Tensor, width: int) -> tuple[torch.Tensor, ...]:
 def tolerance(problem: Problem, expected: Expected) -> Tolerance:
     """Five times the rounding of the exact values to bf16.
 
-    A kernel rounds the weights within a chunk, the features of q and k, the state that it multiplies and the output,
-    each by up to 2^-9. That is sqrt(5) = 2.2 times one rounding together; accumulation in fp32 is far below. An
-    implementation that also rounds the sums of its chunks comes to 3. Five leaves room for the seed.
+    A kernel rounds the weights within a chunk, or the features of q and k and the state that they multiply, and the
+    output, each by up to 2^-9: twice one rounding together at most; accumulation in fp32 is far below. One that also
+    rounds the sums of its chunks comes to 3. Five leaves room for the seed.
     """
-    return in_float64.tolerance(expected, "five times the rounding of the exact output to bf16, for features and state")
+    return roundings(expected, "features and state")

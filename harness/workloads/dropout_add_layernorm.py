@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 
 from harness.records.errors import HarnessError
-from harness.workloads._drawing import sampled
+from harness.workloads._drawing import sample
 from harness.workloads._rounding import roundings
 from harness.workloads.spec import Expected, Output, ProblemSpec, Reference, Tolerance, Traffic
 
@@ -63,6 +63,7 @@ class KeepRate(Expected):
     """The share of kept elements among `count` whose fate can be seen."""
 
     count: int = 0
+    bands: str = ""
     statistic: bool = True
 
 
@@ -70,6 +71,7 @@ class KeepRate(Expected):
 class FairMask(Expected):
     """Deviations of a mask's rows, columns and lags; what chance explains counts as `EVENLY`."""
 
+    bands: str = ""
     statistic: bool = True
 
 
@@ -133,7 +135,7 @@ def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -
         r = residual.double() + added
         centred = r - r.mean(-1, keepdim=True)
         y = centred / (centred.square().mean(-1, keepdim=True) + EPS).sqrt() * weight + bias
-        return (Expected("y", y, chosen, note), Expected("r", r, chosen, note))
+        return (Expected("y", y, chosen, note, bands="lines"), Expected("r", r, chosen, note, bands="lines"))
 
     if problem.p == 0:
         return expected(None)
@@ -200,7 +202,8 @@ def _deviations(total: torch.Tensor, variance: torch.Tensor) -> torch.Tensor:
 def _rows(problem: Problem, seed: int, device: torch.device) -> torch.Tensor:
     """The rows that are checked, ascending: all, or as many as the budget holds with the first and the last."""
     count = problem.B * problem.N
-    return sampled(count, max(MIN_ROWS, FULL_CHECK_ELEMENTS[device.type] // problem.D), seed).to(device)
+    affordable = max(MIN_ROWS, FULL_CHECK_ELEMENTS[device.type] // problem.D)
+    return sample(count, affordable, seed, device)
 
 
 def tolerance(problem: Problem, expected: Expected) -> Tolerance:
@@ -217,4 +220,4 @@ def tolerance(problem: Problem, expected: Expected) -> Tolerance:
         kept = 1 - problem.p
         far = DEVIATIONS * math.sqrt(kept * problem.p / expected.count)
         return Tolerance(far / kept, far, f"six standard deviations of a share of {expected.count} elements")
-    return roundings(expected.values, 3, "three times the rounding of the exact output to bf16: dropout, sum and norm")
+    return roundings(expected, "dropout, sum and norm", 3)

@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from harness.workloads._drawing import draw
+from harness.workloads._drawing import draw, sample
+from harness.workloads._rounding import roundings
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic
 
 DTYPES = ("bf16",)
@@ -86,30 +87,19 @@ def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -
     """
     a, b = inputs["a"], inputs["b"]
     if flops(problem) <= FULL_CHECK_FLOPS[a.device.type]:
-        return (Expected("c", _matmul64(a, b), lambda c: c),)
-    rows = _sample(problem.M, seed).to(a.device)
-    columns = _sample(problem.N, seed + 1).to(a.device)
-    return (
-        Expected("c", _matmul64(a[rows], b), lambda c: c[rows], f"checked on {len(rows)} of {problem.M} rows"),
-        Expected(
-            "c",
-            _matmul64(a, b[:, columns]),
-            lambda c: c[:, columns],
-            f"checked on {len(columns)} of {problem.N} columns",
-        ),
-    )
+        return (Expected("c", _matmul64(a, b), lambda c: c, bands="lines"),)
+    rows = sample(problem.M, SLICE_ROWS, seed, a.device)
+    columns = sample(problem.N, SLICE_ROWS, seed + 1, a.device)
+    parts = {
+        f"{len(rows)} of {problem.M} rows": (_matmul64(a[rows], b), lambda c: c[rows]),
+        f"{len(columns)} of {problem.N} columns": (_matmul64(a, b[:, columns]), lambda c: c[:, columns]),
+    }
+    return tuple(Expected("c", *part, f"checked on {note}", bands="lines") for note, part in parts.items())
 
 
 def _matmul64(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     right = b.double()
     return torch.cat([block.double() @ right for block in a.split(_BLOCK_ROWS)])
-
-
-def _sample(size: int, seed: int) -> torch.Tensor:
-    """Up to SLICE_ROWS distinct indices below `size`, ascending, with 0 and size - 1 among them."""
-    generator = torch.Generator().manual_seed(seed)
-    inner = torch.randperm(size, generator=generator)[: SLICE_ROWS - 2]
-    return torch.unique(torch.cat([inner, torch.tensor([0, size - 1])]))
 
 
 def tolerance(problem: Problem, expected: Expected) -> Tolerance:
@@ -123,13 +113,4 @@ def tolerance(problem: Problem, expected: Expected) -> Tolerance:
     in the L2 norm, above this bound for K < 60000. A single wrong element breaks the bound on the largest error, 2 *
     2^-8 of the largest element.
     """
-    values = expected.values
-    norm = float(torch.linalg.vector_norm(values))
-    rounding = float(torch.linalg.vector_norm(values.to(torch.bfloat16).double() - values)) / norm if norm else 0.0
-    accumulation = 2.0**-22 * problem.K**0.5
-    largest = float(values.abs().max())
-    return Tolerance(
-        rel_l2=2 * rounding + accumulation if norm else 0.0,
-        max_abs=largest * (2 * 2.0**-8 + accumulation),
-        reason="twice the rounding of the exact product to bf16, plus 2^-22 sqrt(K) for fp32 accumulation",
-    )
+    return roundings(expected, "the product, and fp32 accumulation", 2, more=2.0**-22 * problem.K**0.5)

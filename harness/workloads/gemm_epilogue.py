@@ -7,7 +7,7 @@ a: (M, K), b: (K, N), row-major, contiguous. `epilogue` is bias_gelu or bias_gel
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -64,8 +64,7 @@ def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -
     """C in float64; of a large product only sampled rows and columns, as the plain GEMM's."""
     product = gemm.Problem(M=problem.M, N=problem.N, K=problem.K, dtype="bf16", direction="fwd")
     return tuple(
-        Expected(part.output, _finished(problem, inputs, part), part.select, part.note)
-        for part in gemm.reference(product, inputs, seed)
+        replace(part, values=_finished(problem, inputs, part)) for part in gemm.reference(product, inputs, seed)
     )
 
 
@@ -84,4 +83,4 @@ def _finished(problem: Problem, inputs: Mapping[str, torch.Tensor], part: Expect
 
 def tolerance(problem: Problem, expected: Expected) -> Tolerance:
     """Four times what rounding the result costs: separate kernels round the product and each step after it."""
-    return roundings(expected.values, ROUNDINGS, "four times the rounding of the result to bf16, one for each step")
+    return roundings(expected, "one for each step", ROUNDINGS)

@@ -8,13 +8,14 @@ weight (N, K), as tensor cores read it and `torch._scaled_mm` takes it; scale_a,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
 
 from harness.workloads import gemm
 from harness.workloads._drawing import draw
+from harness.workloads._rounding import roundings
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic, inputs_are, one_of
 
 DTYPES = ("e4m3",)
@@ -24,9 +25,6 @@ DISTRIBUTIONS = ("normal", "uniform", "zeros")
 
 LARGEST = 448.0
 """Of e4m3, on which the largest element of a scaled row, or of a matrix, falls."""
-
-_ROUNDING = {"bf16": 2.0**-8, "e4m3": 2.0**-4}
-"""Half a unit in the last place, relative to the element, at most."""
 
 _TYPE = {"bf16": torch.bfloat16, "e4m3": torch.float8_e4m3fn}
 
@@ -103,10 +101,7 @@ def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -
     scales = (scale_a * scale_b).expand(problem.M, problem.N)
     product = gemm.Problem(M=problem.M, N=problem.N, K=problem.K, dtype="bf16", direction="fwd")
     parts = gemm.reference(product, wide, seed)
-    return tuple(
-        Expected(part.output, _clipped(problem, part.values * part.select(scales)), part.select, part.note)
-        for part in parts
-    )
+    return tuple(replace(part, values=_clipped(problem, part.values * part.select(scales))) for part in parts)
 
 
 def _clipped(problem: Problem, values: torch.Tensor) -> torch.Tensor:
@@ -123,14 +118,5 @@ def tolerance(problem: Problem, expected: Expected) -> Tolerance:
     2^-21 K, 4.8e-7 K, is allowed. A dropped step of 128 of K of a normal problem costs sqrt(128 / K) in the L2 norm. At
     K = 16384 that is 0.09, and the bound 0.01 for bf16 out and 0.04 for e4m3, whose rounding costs 0.026.
     """
-    values = expected.values
-    norm = float(torch.linalg.vector_norm(values))
-    rounded = values.float().to(_TYPE[problem.out]).double()
-    rounding = float(torch.linalg.vector_norm(rounded - values)) / norm if norm else 0.0
-    accumulation = 2.0**-21 * problem.K + 2.0**-20
-    largest = float(values.abs().max())
-    return Tolerance(
-        rel_l2=1.2 * rounding + accumulation if norm else 0.0,
-        max_abs=largest * (1.2 * _ROUNDING[problem.out] + 4 * accumulation),
-        reason=f"1.2 times the rounding of the exact product to {problem.out}, plus 2^-21 K for sums of 14 bits",
-    )
+    more, dtype = 2.0**-21 * problem.K + 2.0**-20, _TYPE[problem.out]
+    return roundings(expected, "the product, and 2^-21 K for sums of 14 bits", 1.2, more=more, dtype=dtype)

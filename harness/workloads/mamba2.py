@@ -17,6 +17,7 @@ import torch
 
 from harness.workloads import _linear_reference as in_float64
 from harness.workloads._drawing import draw
+from harness.workloads._rounding import roundings
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic, inputs_are
 
 DTYPES = ("bf16",)
@@ -136,13 +137,11 @@ def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -
         q, k, v, log_decay = (pairs.rows(inputs[name]) for name in ("q", "k", "v", "log_decay"))
         found = in_float64.scan(problem.N, q, k, v, log_decay)
     out, state = found
-    if raw:
-        expected = in_float64.by_length("y", out, lambda y: pairs(y.transpose(1, 2)), pairs.note)
-    else:
-        expected = in_float64.by_length("out", out, pairs, pairs.note)
+    name = "y" if raw else "out"
+    expected = [Expected(name, out, lambda y: pairs(y.transpose(1, 2) if raw else y), pairs.note)]
     if problem.return_final_state:
-        expected += (Expected("final_state", state.transpose(1, 2) if raw else state, pairs, pairs.note),)
-    return expected
+        expected.append(Expected("final_state", state.transpose(1, 2) if raw else state, pairs, pairs.note))
+    return tuple(expected)
 
 
 def tolerance(problem: Problem, expected: Expected) -> Tolerance:
@@ -152,4 +151,4 @@ def tolerance(problem: Problem, expected: Expected) -> Tolerance:
     each by up to 2^-9: twice one rounding together; accumulation in fp32 is far below. At the raw boundary x dt may be
     rounded too, and an implementation may round the sums of its chunks: 3. Five leaves room for the seed.
     """
-    return in_float64.tolerance(expected, "five times the rounding of the exact output to bf16, for weights and state")
+    return roundings(expected, "weights and state")

@@ -24,6 +24,9 @@ tolerance = _paged.tolerance
 LATENT, ROTARY = 512, 64
 WIDTH = LATENT + ROTARY
 
+FAINT = 2.0**-4
+"""Size of the latent part of the queries of heads that look for no needle."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Problem(_paged.PagedProblem):
@@ -38,11 +41,21 @@ class Problem(_paged.PagedProblem):
 
 
 def make_inputs(problem: Problem, generator: torch.Generator, distribution: str) -> dict[str, torch.Tensor]:
-    """q, kv_cache, block_table and seqlens on the generator's device."""
+    """q, kv_cache, block_table and seqlens on the generator's device.
+
+    Heads that look for no needle look at rotary numbers above all, so that their values add up to little: a lost page
+    shows.
+    """
     q = draw((problem.B, problem.Q, problem.H, WIDTH), generator, distribution, DISTRIBUTIONS)
     table = _paged.make_table(problem.seqlens, problem.page, generator, distribution)
     shape = (_paged.pages_in_cache(problem.seqlens, problem.page), problem.page, WIDTH)
     cache = _paged.make_cache(shape, problem.seqlens, table["block_table"], generator, distribution)
+    if distribution != "zeros":
+        rotary = cache[:, :, None, LATENT:]
+        look = _paged.add_needles(
+            problem.seqlens, problem.scale, q[..., LATENT:], rotary, table["block_table"], generator
+        )
+        q[:, :, ~look, :LATENT] *= FAINT
     return {"q": q, "kv_cache": cache, **table}
 
 
@@ -62,7 +75,7 @@ def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -
     for sequence, length in enumerate(problem.seqlens):
         keys = _paged.keys_of(inputs["kv_cache"], inputs, sequence, length)[None]
         out.append(_paged.attend(inputs["q"][sequence], keys, keys[..., :LATENT], problem.scale))
-    return (Expected("out", torch.stack(out), lambda out: out),)
+    return (_paged.of_heads(torch.stack(out)),)
 
 
 def flops(problem: Problem) -> int:

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import torch
 
-from harness.workloads._drawing import draw, sampled
+from harness.workloads._drawing import draw, sample
 from harness.workloads._rounding import roundings
 from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic, one_of
 
@@ -89,7 +89,7 @@ def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -
     """The rotated tensors in float64; for a large problem at sampled positions, of all sequences and heads."""
     cos, sin = inputs["cos"], inputs["sin"]
     affordable = max(MIN_POSITIONS, FULL_CHECK_ELEMENTS[cos.device.type] // (problem.B * problem.H * problem.D))
-    positions = sampled(problem.N, affordable, seed).to(cos.device)
+    positions = sample(problem.N, affordable, seed, cos.device)
     note = "" if len(positions) == problem.N else f"checked at {len(positions)} of {problem.N} positions"
     dim = 2 if problem.layout == "bhnd" else 1
 
@@ -102,7 +102,8 @@ def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -
         tables = [table[positions].double() for table in (cos, sin)]
         if problem.layout == "bnhd":
             tables = [table[:, None] for table in tables]
-        expected.append(Expected(f"{name}_out", _rotated(x, *tables, interleaved=problem.interleaved), chosen, note))
+        values = _rotated(x, *tables, interleaved=problem.interleaved)
+        expected.append(Expected(f"{name}_out", values, chosen, note, bands="lines"))
     return tuple(expected)
 
 
@@ -121,4 +122,4 @@ def tolerance(problem: Problem, expected: Expected) -> Tolerance:
     in the L2 norm and up to three half units for an element.  A wrong angle or partner costs an error of the size of
     the output.
     """
-    return roundings(expected.values, 3, "three times the rounding of the exact output to bf16: two products and a sum")
+    return roundings(expected, "two products and a sum", 3)

@@ -153,9 +153,9 @@ class Output:
 
 @dataclass(frozen=True)
 class Magnitude:
-    """L2 norm and largest absolute value of a tensor."""
+    """The L2 norm of each row of a tensor, (..., rows) float64, and its largest absolute value."""
 
-    norm: float
+    rows: torch.Tensor
     largest: float
 
 
@@ -166,13 +166,16 @@ class Expected:
     values: float64 tensor; select: takes the whole output and gives the part that `values` describes.
     note: empty if the part is the whole, else which part, in words.
     cancelled: size of the terms that the values are a small difference of; nothing for most outputs.
+    bands: what is judged by itself in the matrices of the last two dimensions: "tiles" are 64 rows, and each matrix as
+    a whole; "lines" are rows and columns, for values that are rounded one by one; nothing for "".
     """
 
     output: str
     values: torch.Tensor
     select: Callable[[torch.Tensor], torch.Tensor]
     note: str = ""
-    cancelled: Magnitude = field(default_factory=lambda: Magnitude(0.0, 0.0))
+    cancelled: Magnitude | None = None
+    bands: str = "tiles"
     statistic: bool = False
     """Whether this is a statistic of the output, the bound of which no library's roundings widen."""
 
@@ -183,11 +186,17 @@ Reference = Sequence[Expected] | Callable[[Mapping[str, "torch.Tensor"]], Sequen
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Bounds on the error of an output: relative L2 norm, largest absolute error, and where they come from."""
+    """Bounds on the error of an output: relative L2 norm, largest absolute error, and where they come from.
+
+    ours: the share of both that our own kernels may use, whose roundings are known.  shared: how much too large or
+    small all of an output may be by design, relative to it, as sums are that are cut off.
+    """
 
     rel_l2: float
     max_abs: float
     reason: str
+    ours: float = 1.0
+    shared: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from harness import workloads
+from harness.measure.data import digest
 from harness.measure.verification import check_outputs
 from harness.records.errors import HarnessError
 from harness.workloads import _attention_reference as in_float64
@@ -214,6 +215,7 @@ def test_inputs_are_seeded_and_as_named(distribution):
         assert not torch.equal(tensor, other[name])
         if name != "k" or distribution != "outlier":
             expected = 1 / math.sqrt(3) if distribution == "uniform" else 1.0
+            expected = math.hypot(expected, attention.VALUES_ALIKE if name == "v" else 0.0)
             assert float(tensor.float().std()) == pytest.approx(expected, rel=0.03)
     if distribution == "outlier":
         norms = first["k"].float().norm(dim=-1)
@@ -334,6 +336,15 @@ def test_a_wrong_element_is_not_hidden_by_an_output_that_is_nearer_to_its_bound(
     dv[1, 1, 5, 7] += dv.abs().max() * 0.05
     check = check_outputs(attention, p, (dq * 1.006, dk, dv), expected)
     assert (check.passed, check.worst_output) == (False, "dv")
+
+
+def test_a_reference_whose_bound_was_written_over_is_noticed():
+    """Guard: what cancels widens the bound of dq and dk, and lies in memory as the values do."""
+    p = problem("bwd")
+    expected = attention.reference(p, draw(p), 0)
+    before = digest(expected)
+    expected[1].cancelled.rows[0, 3] *= 100
+    assert digest(expected) != before
 
 
 @pytest.mark.parametrize(("roundings", "passes"), [(6, True), (9, False)])

@@ -75,6 +75,13 @@ def test_options_that_do_not_exist(target, label, words):
         made(target, label)
 
 
+def test_only_our_own_kernels_are_held_to_the_narrower_bound():
+    """Guard: whatever an implementation says of itself, and whatever it is called."""
+    assert made("tk_kernels.implementations.Gemm", "tk").ours
+    assert not made("baselines.gemm.cublas.Gemm", "tk").ours
+    assert not made("harness_fakes.function").ours
+
+
 def test_a_builtin_function_takes_any_keyword():
     assert made("torch.matmul").prepare is not None
 

@@ -376,6 +376,6 @@ def test_a_long_sequence_has_no_drift(name, N):
     p = problem(name, **{"B": 1, "H": 1, "N": N, **({"G": 1} if name == "mamba2" else {})})
     inputs = draw(name, p)
     expected = MODULES[name].reference(p, inputs, 0)
-    assert [part.values.shape[1] for part in expected] == [256, 768, 3072, 12288][: 3 + (N > 4096)]
+    assert [part.values.shape[1] for part in expected] == [N]
     check = check_outputs(MODULES[name], p, emulated(name, p, inputs), expected)
     assert check.passed, check.reason

@@ -36,6 +36,7 @@ def bounded(output: str, exact: Tensor, rounded: Tensor, least: float = 0.0) -> 
         output,
         exact,
         lambda whole: whole,
+        bands="",
         rel_l2=rel_l2,
         max_abs=float(apart.abs().max()),
         least=least,
