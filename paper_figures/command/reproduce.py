@@ -31,10 +31,10 @@ from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.judged.verdicts import counted
 from paper_figures.recorded.campaign import MANIFEST, RESULTS, ROOT, carried, find_campaign, is_nightly, load_runs
-from paper_figures.recorded.nights import load_nights
+from paper_figures.recorded.history import load_history
 from paper_figures.shown.derived import AnyExhibit, borrowed_parts, measured_exhibits
 from paper_figures.shown.exhibit import Exhibit
-from paper_figures.shown.page.two_gpus import check_beside, paired
+from paper_figures.shown.page.campaigns import check_apart, together
 from paper_figures.shown.report.making import make_report
 from paper_figures.shown.report.model import Report
 from paper_figures.shown.report.writing import write_report
@@ -139,22 +139,18 @@ def _made(
 
 
 def made_of(folders: Sequence[Path], exhibits: Sequence[AnyExhibit], runs: Sequence[Run] | None = None) -> Report:
-    """The report on campaigns: the first one's, with the nights of those called `nightly...`, and another GPU's beside.
+    """The report on campaigns: the first one's, with the verdicts of the others beside its own.
 
+    Those called `nightly...` decide no claim.  What they, or others of one GPU, measured again is the report's history.
     runs: those of the first, where they have been read.
     """
     first, *more = folders
-    nights = [one for one in more if is_nightly(one)]
-    others = [one for one in more if not is_nightly(one)]
-    runs = load_runs(first) if runs is None else runs
-    loaded = [load_runs(one) for one in others]
-    check_beside(runs, loaded)
-    report = make_report(first, exhibits, runs)
-    if nights:
-        report = replace(report, nights=tuple(load_nights(nights)))
-    if others:
-        report = paired(report, make_report(others[0], exhibits, loaded[0]))
-    return report
+    campaigns = [(first, load_runs(first) if runs is None else runs), *((one, load_runs(one)) for one in more)]
+    check_apart([own for _, own in campaigns])
+    leading, *others = [
+        make_report(one, exhibits, own) for one, own in campaigns if one == first or not is_nightly(one)
+    ]
+    return replace(together(leading, others), history=tuple(load_history(campaigns)))
 
 
 def _measure_command(arguments: argparse.Namespace) -> int:

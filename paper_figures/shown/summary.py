@@ -7,18 +7,18 @@ today; sentences, counts and numbers are made from their verdicts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 import yaml
 
 from paper_figures.errors import PaperFiguresError
+from paper_figures.judged.agreement import of_todays_kernels
 from paper_figures.judged.evaluation import ClaimResult
-from paper_figures.judged.two_gpus import of_todays_kernels
 from paper_figures.judged.verdicts import HOLDING, WITHOUT_NUMBER, Verdict, counted
-from paper_figures.labels import an
 from paper_figures.published.claims import Kind
 from paper_figures.shown.table import ABSENT, Column, Table, Text, claim_line
 
@@ -149,10 +149,12 @@ def uncounted_sentence(results: Sequence[ClaimResult]) -> str:
     return f"Not counted here, but among all claims: {claims} over the authors' released kernels ({counted(left)})."
 
 
-def stale_sentence(results: Sequence[ClaimResult], others: Sequence[ClaimResult] = (), gpu: str = "") -> str:
+def stale_sentence(
+    results: Sequence[ClaimResult], others: Mapping[str, Sequence[ClaimResult]] = MappingProxyType({})
+) -> str:
     """How many claims rest on times of kernels that have changed since, in a sentence; empty if none does.
 
-    A second says how many of them `others` decide with today's kernels: the results of another GPU, called `gpu`.
+    More sentences say how many of them the results of other campaigns, by name, decide with today's kernels.
     """
     old = sum(bool(one.stale) for one in results)
     if not old:
@@ -160,10 +162,10 @@ def stale_sentence(results: Sequence[ClaimResult], others: Sequence[ClaimResult]
     rest, are = ("rests", "is") if old == 1 else ("rest", "are")
     said = f"{rest} on kernels that have changed since they were timed"
     sentence = f"{old} of {len(results)} claims {said}, and {are} marked stale."
-    fresh = of_todays_kernels(results, others)
-    if not fresh:
-        return sentence
-    return f"{sentence} {fresh} of these {'is' if fresh == 1 else 'are'} recorded with today's kernels on {an(gpu)}."
+    for name, own in others.items():
+        if fresh := of_todays_kernels(results, own):
+            sentence += f" {fresh} of these {'is' if fresh == 1 else 'are'} decided with today's kernels on {name}."
+    return sentence
 
 
 def lost_sentences(subjects: Sequence[Headline]) -> list[str]:

@@ -207,19 +207,18 @@ def number_text(value: float | None, digits: int, key: str) -> Text:
 def claims_table(
     results: Sequence[ClaimResult],
     caption: str = "Verdicts",
-    gpu: str = "",
-    also: Mapping[str, Text] = MappingProxyType({}),
+    also: Mapping[str, Mapping[str, Text]] = MappingProxyType({}),
 ) -> Table:
     """One row a claim: where, what, the published and the measured number, and the verdict with its reason.
 
-    also: the verdicts on another GPU by the claim's id, in a column of their own; `gpu` is what it is called.
+    also: the verdicts of other campaigns by name, each by the claim's id, in a column each.
     """
-    beside = (f"Also on {gpu}",) if also else ()
+    beside = [f"Also on {name}" for name in also]
     columns = ("Verdict", "Where", "Claim", "Published", "Accepted", "Measured", *beside, "Reason")
     rows = []
     for result in results:
         *cells, reason = _claim_row(result)
-        rows.append((*cells, *([also.get(result.claim.id, Text(ABSENT))] if also else []), reason))
+        rows.append((*cells, *(own.get(result.claim.id, Text(ABSENT)) for own in also.values()), reason))
     return Table(
         caption=caption,
         columns=tuple(Column(title) for title in columns),

@@ -26,7 +26,7 @@ _PREAMBLE = (
 )
 
 BESIDE = ("counts", "differ")
-"""The tables of two GPUs, in order."""
+"""The tables of several campaigns, in order."""
 
 NO_CLAIM = "No claim is judged on it."
 
@@ -93,7 +93,7 @@ def _markdown_exhibit(exhibit: Mapping[str, Any]) -> list[str]:
         escape(exhibit["summary"]),
     ]
     if not exhibit["measured"]:
-        there = f" On the other GPU: {escape(exhibit['there'])}." if exhibit["there"] else ""
+        there = f" On {escape(one['name'])}: {escape(one['said'])}." if (one := exhibit["there"]) else ""
         parts.append(f"Not measured yet in this campaign.{there} On a Hopper GPU: `{exhibit['to_run']}`")
     claims = [
         f'- <a id="{anchor(one["claim"].id)}"></a>**{one["verdict"]}**: {escape(_claim(one))}'
@@ -184,7 +184,7 @@ def _latex_exhibit(exhibit: Mapping[str, Any]) -> list[str]:
         escape(exhibit["summary"]),
     ]
     if not exhibit["measured"]:
-        there = f" On the other GPU: {escape(exhibit['there'])}." if exhibit["there"] else ""
+        there = f" On {escape(one['name'])}: {escape(one['said'])}." if (one := exhibit["there"]) else ""
         lines.append(rf"\par Not measured yet in this campaign.{there} On a Hopper GPU:")
         lines.append(rf"\texttt{{{escape(exhibit['to_run'])}}}")
     items = [

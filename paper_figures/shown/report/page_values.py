@@ -22,11 +22,11 @@ from paper_figures.shown.derived import AnyExhibit
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.how_to_read import ONLY, VERDICTS, WORST, reading, sections
 from paper_figures.shown.page.bars import exhibit_bars
+from paper_figures.shown.page.campaigns import also, also_lines, campaign_values, found_there, other_values
 from paper_figures.shown.page.finding import alone, boxes, headline, held
 from paper_figures.shown.page.gantt import gantt_values
-from paper_figures.shown.page.nights import night_values
+from paper_figures.shown.page.history import history_values
 from paper_figures.shown.page.overview import sketch, speedups, standing, ticks
-from paper_figures.shown.page.two_gpus import also, also_lines, found_there, other_gpu, two_gpus_values
 from paper_figures.shown.page.wide import wide_table
 from paper_figures.shown.released import released_failures
 from paper_figures.shown.render.html import anchor, exhibit_file
@@ -49,8 +49,8 @@ PAGES = (
 )
 """The report's pages beside those of exhibits, with their names in the menu."""
 
-NIGHTS = ("nights.html", "Nights")
-"""Trends and regressions, where there are nights."""
+HISTORY = ("history.html", "Over time")
+"""Trends and regressions, where campaigns measured something again."""
 
 
 def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: bool) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
     lines, there = also_lines(report), _found_there(report)
     exhibits = [
         _exhibit_values(exhibit, drawings[exhibit.exhibit.id], _judged_elsewhere(report, exhibit), lines)
-        | {"there": there.get(exhibit.exhibit.id, "")}
+        | {"there": there.get(exhibit.exhibit.id)}
         for exhibit in report.exhibits
     ]
     rows = speedups(report.exhibits)
@@ -94,14 +94,15 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
         },
         "moved": _moved(report),
         "contents": exhibits,
-        "pages": (*PAGES, *((NIGHTS,) if report.nights else ())),
-        "nights": night_values(report.nights),
+        "pages": (*PAGES, *((HISTORY,) if report.history else ())),
+        "history": history_values(report.history),
         "counts": _counts(report.results),
         "counting": _counts([one for one in report.results if one.claim.kind is not Kind.RELEASED]),
         "uncounted": uncounted_sentence(report.results),
-        "beside": two_gpus_values(report),
+        "beside": campaign_values(report),
+        "others": other_values(report),
         "same_gpu": papers_gpu(report.used, [usual_gpu(one.claim.gpu for one in report.results)]),
-        "claims": claims_table(report.results, gpu=other_gpu(report), also=also(report)),
+        "claims": claims_table(report.results, also=also(report)),
         "exhibits": exhibits,
         "machine": shared_facts(report.used),
         "roofs": roofs_table(report.used),
@@ -215,14 +216,14 @@ def _judged_elsewhere(report: Report, exhibit: ExhibitReport) -> list[tuple[Exhi
     ]
 
 
-def _found_there(report: Report) -> dict[str, str]:
-    """What the other GPU's campaign finds where this one finds nothing, by the exhibit's id."""
+def _found_there(report: Report) -> dict[str, dict[str, str]]:
+    """What another campaign finds where this one finds nothing, by the exhibit's id: the finding, and where it is."""
     found = {}
-    for name, part in found_there(report).items():
-        assert report.beside is not None
-        every = [*part.results, *(result for _, result in _judged_elsewhere(report.beside.report, part))]
+    for exhibit, (other, part) in found_there(report).items():
+        every = [*part.results, *(result for _, result in _judged_elsewhere(other.report, part))]
         title = part.exhibit.title
-        found[name] = alone(title, headline(part, every)) or title
+        finding = alone(title, headline(part, every)) or title
+        found[exhibit] = {"said": finding, "name": other.report.name, "place": other.place}
     return found
 
 

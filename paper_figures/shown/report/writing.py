@@ -21,9 +21,9 @@ from paper_figures.recorded.traces import FOLDER as TRACES
 from paper_figures.shown.compressed import gzipped
 from paper_figures.shown.derived import AnyExhibit
 from paper_figures.shown.figure import save_figure
+from paper_figures.shown.page.campaigns import also
 from paper_figures.shown.page.cases import mark_legend, records, shown_cases, write_cases, write_files, write_table
-from paper_figures.shown.page.nights import COLUMNS as NIGHT_COLUMNS
-from paper_figures.shown.page.two_gpus import also, other_gpu
+from paper_figures.shown.page.history import COLUMNS as HISTORY_COLUMNS
 from paper_figures.shown.render.html import asset, case_page_file, exhibit_file, render_page
 from paper_figures.shown.render.latex import latex_table
 from paper_figures.shown.render.markdown import markdown_table
@@ -31,7 +31,7 @@ from paper_figures.shown.render.table_library import table_library
 from paper_figures.shown.render.whole import whole_latex, whole_markdown
 from paper_figures.shown.report.case_page import case_page, kernels_json, samples_csv, samples_file, unique_cases
 from paper_figures.shown.report.model import ExhibitReport, Report
-from paper_figures.shown.report.page_values import NIGHTS, PAGES, charted, page_values
+from paper_figures.shown.report.page_values import HISTORY, PAGES, charted, page_values
 from paper_figures.shown.svg import badge_svg
 from paper_figures.shown.table import Table, claims_table
 
@@ -39,7 +39,7 @@ FOLDERS = ("assets", "data", "exhibits", "figures", "tables", "runs", "cases", "
 ENTRIES = (
     "index.html",
     "badge.svg",
-    *(page for page, _ in (*PAGES, NIGHTS)),
+    *(page for page, _ in (*PAGES, HISTORY)),
     "report.md",
     "report.tex",
     *FOLDERS,
@@ -67,7 +67,7 @@ def write_report(
     for number, exhibit in enumerate(report.exhibits, start=1):
         drawings[exhibit.exhibit.id] = _write_exhibit(exhibit, out)
         say(f"{number} of {len(report.exhibits)} exhibits drawn")
-    verdicts = claims_table(report.results, gpu=other_gpu(report), also=also(report))
+    verdicts = claims_table(report.results, also=also(report))
     _write_table(verdicts, out / "tables", "claims")
     for run in report.used:
         (out / "runs" / run.run_id).mkdir()
@@ -82,8 +82,8 @@ def write_report(
             write_table(one.table, out / "data" / one.exhibit.id)
     write_table(verdicts, out / "data" / "claims")
     values = page_values(report, drawings, measured_here)
-    if report.nights:
-        write_files(values["nights"]["records"], NIGHT_COLUMNS, out / "data" / "nights")
+    if report.history:
+        write_files(values["history"]["records"], HISTORY_COLUMNS, out / "data" / "history")
     values |= {"as_pdf": any((out / "figures").glob("*.pdf"))}
     values |= {"site": site and f"{site.rstrip('/')}/", "badge_text": f"{badge_name()}: {values['held']}"}
     values |= {"cases": Markup(shown_cases(every)), "timed": sum(one["tflops"] is not None for one in every)}
@@ -91,11 +91,11 @@ def write_report(
     (out / "report.md").write_text(whole_markdown(values), encoding="utf-8")
     (out / "report.tex").write_text(whole_latex(values), encoding="utf-8")
     _write_pages(values, out)
-    if report.beside is not None:
-        write_table(values["beside"]["differ"], out / "data" / "two-gpus")
-        if folder := report.beside.folder:
-            at = f"{site.rstrip('/')}/{folder}" if site else ""
-            write_report(report.beside.report, out / folder, say=lambda state: say(f"{folder}: {state}"), site=at)
+    if report.others:
+        write_table(values["beside"]["differ"], out / "data" / "campaigns")
+    for other in (one for one in report.others if one.place != OUTER):
+        at = f"{site.rstrip('/')}/{other.place}" if site else ""
+        write_report(other.report, out / other.place, say=say, site=at)
     return sorted(path for path in out.rglob("*") if path.is_file())
 
 
@@ -153,7 +153,7 @@ def refuse_foreign(out: Path) -> None:
         return
     page = out / "index.html"
     foreign = not out.is_dir() or any(
-        path.name not in ENTRIES and not _is_report(path, OUTER) for path in out.iterdir()
+        path.name not in ENTRIES and not _is_report(path, f'href="{OUTER}index.html"') for path in out.iterdir()
     )
     if foreign or (page.exists() and not _is_report(out)):
         raise PaperFiguresError(
@@ -161,8 +161,8 @@ def refuse_foreign(out: Path) -> None:
         )
 
 
-OUTER = 'href="../index.html"'
-"""What leads from the start page of a report that lies within another to that of the other."""
+OUTER = "../"
+"""What leads from the folder of a report that lies within another to that of the other."""
 
 
 def _is_report(folder: Path, link: str = "") -> bool:
