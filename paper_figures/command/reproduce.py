@@ -19,11 +19,10 @@ from harness.records.places import CHECKOUT, RECORDED
 from harness.records.provenance import source
 from harness.runs import Run
 from paper_figures.command import digest, steps
-from paper_figures.command.arguments import parser, spelled_now
+from paper_figures.command.arguments import parser
 from paper_figures.command.kept_runs import Place, unfinished_campaign
 from paper_figures.command.left_out import asked_here, sentences
 from paper_figures.command.missing import missing, missing_text
-from paper_figures.command.output import check_output
 from paper_figures.command.progress import Working
 from paper_figures.command.readme import outdated, update_readme
 from paper_figures.command.unchanged import digest_of_inputs, keep, kept
@@ -37,16 +36,12 @@ from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.page.campaigns import check_apart, together
 from paper_figures.shown.report.making import make_report
 from paper_figures.shown.report.model import Report
-from paper_figures.shown.report.writing import write_report
+from paper_figures.shown.report.writing import refuse_foreign, write_report
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command; returns its exit status: 0, 1 for what failed, 2 for wrong arguments, 130 when interrupted."""
-    words = sys.argv[1:] if argv is None else argv
-    if now := spelled_now(words):
-        print(f"error: the command comes first now: {now}", file=sys.stderr)
-        return WRONG_ARGUMENTS
-    arguments = parser().parse_args(words)
+    arguments = parser().parse_args(argv)
     commands = {"measure": _measure_command, "report": _report, "check": _check, "missing": _missing}
     try:
         return commands[arguments.command](arguments)
@@ -66,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _output(arguments: argparse.Namespace, name: str) -> Path:
     """Where the report goes; one of some exhibits or of short measurements does not take the place of the whole one."""
     out: Path = arguments.output or ROOT / name
-    check_output(out)
+    refuse_foreign(out)
     return out
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from paper_figures.judged.evaluation import NOT_MEASURED
-from paper_figures.labels import words
-from paper_figures.numbers import significant
 from paper_figures.recorded.campaign import campaign_end
-from paper_figures.shown.case_rows import Line, mark_remarks, marked_rates, never_there, never_there_remarks
 from paper_figures.shown.exhibit import Exhibit
+from paper_figures.shown.page.wide import wide_table
 from paper_figures.shown.released import released_failures
 from paper_figures.shown.render.markdown import escape, markdown_table
 from paper_figures.shown.report.model import ExhibitReport, Report
@@ -52,34 +49,17 @@ def shown_in_full(report: Report) -> list[ExhibitReport]:
 
 
 def _exhibit_block(report: ExhibitReport) -> list[str]:
-    """A row a problem, a column a contestant: TFLOPS, and the paper's in brackets."""
+    """An exhibit's figure, and its table of a row a problem and a column a library."""
     exhibit = report.exhibit
-    gone = never_there(report.lines)
-    labels = list(dict.fromkeys(line.label for line in report.lines if line.cell.contestant not in gone))
-    remarks = [f"In brackets the paper's. {' '.join(mark_remarks(report.lines))}".rstrip()]
-    remarks += never_there_remarks(exhibit, report.lines) if isinstance(exhibit, Exhibit) else ()
-    lines = [
+    assert isinstance(exhibit, Exhibit)
+    return [
         f"## {exhibit.where}: {exhibit.title}",
         "",
         f"![{exhibit.title}]({FIGURES.name}/{exhibit.id}.svg)",
         "",
-        "| TFLOPS | " + " | ".join(labels) + " |",
-        "|---|" + "---:|" * len(labels),
+        markdown_table(wide_table(exhibit, report.lines)),
+        *(text for mean in report.means for text in (escape(mean), "")),
     ]
-    for problem in dict.fromkeys(line.problem for line in report.lines):
-        beside = [line for line in report.lines if line.problem == problem]
-        own = {line.label: _rate(line, beside) for line in beside}
-        cells = [own.get(label, "") for label in labels]
-        lines.append(f"| {exhibit.name_problem(problem)} | " + " | ".join(cells) + " |")
-    return [*lines, "", *(text for one in (" ".join(remarks), *report.means) for text in (escape(one), ""))]
-
-
-def _rate(line: Line, beside: Sequence[Line]) -> str:
-    """`729* 741† (667)`: TFLOPS, those of calls back to back where they are the headline, and the paper's."""
-    rates = () if line.rate is None else marked_rates(line, beside, significant)
-    text = escape(" ".join(rates)) or words(line.cell.status)
-    published = line.published.number if line.published is not None else None
-    return text if published is None else f"{text} ({significant(published)})"
 
 
 def _verdict_block(report: Report) -> list[str]:

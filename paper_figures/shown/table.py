@@ -16,6 +16,7 @@ from paper_figures.numbers import RATIO, ROOF, fixed, given, measured_interval, 
 from paper_figures.published.claims import Claim, Kind
 from paper_figures.shown.case_rows import POWER_LIMIT, Line
 from paper_figures.shown.exhibit import Compared, Exhibit
+from paper_figures.words import say
 
 ABSENT = "–"
 BASELINE = "baseline"
@@ -135,20 +136,14 @@ def settled_remarks(lines: Sequence[Line]) -> tuple[str, ...]:
     """What a settled number is; nothing where no line has one."""
     if all(line.rounds_rate is None and line.rounds_ratio is None for line in lines):
         return ()
-    return (
-        "Settled is a time of calls back to back, in blocks of a third of a second and more; it is the headline where "
-        "a case has one. The number of the interleaved rounds follows it.",
-    )
+    return (say("back_to_back"),)
 
 
 def clock_remarks(lines: Sequence[Line]) -> tuple[str, ...]:
     """What a clock beside a rate is; nothing where no line has one."""
     if not any(_clock(line) for line in lines):
         return ()
-    return (
-        "A clock beside a rate is the SM clock of its rounds, which the board's power limit kept below the highest. "
-        "Such rates are compared by their ratios, within a problem.",
-    )
+    return (say("clocks"),)
 
 
 def _clock(line: Line) -> str:

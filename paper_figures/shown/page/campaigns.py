@@ -20,6 +20,7 @@ from paper_figures.shown.page.overview import speedups
 from paper_figures.shown.render.html import anchor
 from paper_figures.shown.report.model import ExhibitReport, Other, Report
 from paper_figures.shown.table import ABSENT, Column, Table, Text, measured_range
+from paper_figures.words import say
 
 
 def check_apart(campaigns: Sequence[Sequence[Run]]) -> None:
@@ -80,17 +81,16 @@ def _every(report: Report) -> list[Report]:
 def sentences(report: Report) -> tuple[str, ...]:
     """What each campaign decides and how often others agree with the first, a sentence each."""
     every = _every(report)
-    numbers = [f"{sum(map(decided, one.results))} of {len(one.results)} on {one.name}" for one in every]
-    said = [f"Claims decided: {', '.join(numbers)}."]
+    said = [say("decided", counts=[(one.name, sum(map(decided, one.results)), len(one.results)) for one in every])]
     for other in every[1:]:
         both = pairs(report.results, other.results)
         count = Counter(one.agreement for one in both)
-        listed = ", ".join(f"{count[one]} {one}" for one in Agreement if count[one])
-        said.append(f"{report.name} and {other.name} both decide {len(both)}{f': {listed}' if both else ''}.")
+        agreements = [f"{count[one]} {one}" for one in Agreement if count[one]]
+        names = {"here": report.name, "there": other.name}
+        said.append(say("both_decide", **names, count=len(both), agreements=agreements))
     theirs = usual_gpu(one.claim.gpu for one in report.results)
-    for gpu in dict.fromkeys(one.gpu for one in every if papers_gpu(one.runs, [theirs])):
-        said.append(f"The {gpu} is the paper's GPU: published rates and its own compare directly, not only as shares.")
-    return tuple(said)
+    gpus = dict.fromkeys(one.gpu for one in every if papers_gpu(one.runs, [theirs]))
+    return (*said, *(say("papers_gpu", gpu=one) for one in gpus))
 
 
 def counts_table(report: Report) -> Table:

@@ -20,11 +20,12 @@ from paper_figures.judged.verdicts import Missing
 from paper_figures.labels import contestant_label, words
 from paper_figures.recorded.headline import headline_latency
 from paper_figures.recorded.selection import Cell
-from paper_figures.shown.case_rows import BACK_TO_BACK, IN_ROUNDS, TWO_WAYS
+from paper_figures.shown.case_rows import BACK_TO_BACK, IN_ROUNDS
 from paper_figures.shown.compressed import gzipped
 from paper_figures.shown.render.html import case_file
 from paper_figures.shown.report.model import Report
 from paper_figures.shown.table import Table, Text
+from paper_figures.words import say
 
 Record = dict[str, Any]
 COLUMNS = {
@@ -242,9 +243,8 @@ def _rate_marks(every: Sequence[Record]) -> dict[str, str]:
 def mark_legend(every: Sequence[Record]) -> list[str]:
     """What the marks of the page of all cases mean, a sentence each that it has."""
     used = set(_rate_marks(every).values())
-    alike = f"{IN_ROUNDS} is on a rate of the rounds where another of its problem is of calls back to back: "
-    legend = {BACK_TO_BACK: TWO_WAYS[0], IN_ROUNDS: f"{alike}compare like marks."}
-    return [sentence for mark, sentence in legend.items() if mark in used]
+    legend = {BACK_TO_BACK: "mark_back_to_back", IN_ROUNDS: "mark_rounds"}
+    return [say(sentence) for mark, sentence in legend.items() if mark in used]
 
 
 def shown_cases(every: Sequence[Record]) -> str:

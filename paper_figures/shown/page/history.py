@@ -17,6 +17,7 @@ from paper_figures.recorded.gpus import gpu_name
 from paper_figures.recorded.history import Rerun
 from paper_figures.shown.page.cases import Record
 from paper_figures.shown.table import ABSENT, Column, Table, Text
+from paper_figures.words import say
 
 WIDTH, HEIGHT, EDGE = 240, 44, 5
 """Of a trend, in CSS pixels, and its margin."""
@@ -44,9 +45,9 @@ def history_values(history: Sequence[Rerun]) -> dict[str, Any]:
     every = history_records(history)
     newest = history[-1]
     gpus = " and ".join(dict.fromkeys(gpu_name(one.run) for one in history))
-    last = f"{_started(newest)}, commit {_commit(newest)}"
+    last = {"started": _started(newest), "commit": _commit(newest), "outcome": newest.outcome}
     return {
-        "said": f"{len(history)} runs on {gpus}. The last one is of {last}: {newest.outcome}.",
+        "said": say("history", runs=len(history), gpus=gpus, **last),
         "table": runs_table(history),
         "slower": slower_table(history),
         "groups": [

@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from paper_figures.judged.verdicts import Verdict
 from paper_figures.shown.table import Table, Text, footnotes
+from paper_figures.words import say
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 
@@ -53,6 +54,7 @@ def _environment() -> jinja2.Environment:
     environment.filters["anchor"] = anchor
     environment.globals["html_table"] = html_table
     environment.globals["badge"] = badge
+    environment.globals["say"] = say
     environment.globals["strip"] = strip
     environment.globals["permalink"] = permalink
     environment.globals["stale_mark"] = stale_mark

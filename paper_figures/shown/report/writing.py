@@ -28,7 +28,7 @@ from paper_figures.shown.render.html import asset, case_page_file, exhibit_file,
 from paper_figures.shown.render.latex import latex_table
 from paper_figures.shown.render.markdown import markdown_table
 from paper_figures.shown.render.table_library import table_library
-from paper_figures.shown.render.whole import whole_latex, whole_markdown
+from paper_figures.shown.render.whole import whole_markdown
 from paper_figures.shown.report.case_page import case_page, kernels_json, samples_csv, samples_file, unique_cases
 from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.report.page_values import HISTORY, PAGES, charted, page_values
@@ -41,7 +41,6 @@ ENTRIES = (
     "badge.svg",
     *(page for page, _ in (*PAGES, HISTORY)),
     "report.md",
-    "report.tex",
     *FOLDERS,
     TRACES,
 )
@@ -89,7 +88,6 @@ def write_report(
     values |= {"cases": Markup(shown_cases(every)), "timed": sum(one["tflops"] is not None for one in every)}
     values |= {"marks": mark_legend(every)}
     (out / "report.md").write_text(whole_markdown(values), encoding="utf-8")
-    (out / "report.tex").write_text(whole_latex(values), encoding="utf-8")
     _write_pages(values, out)
     if report.others:
         write_table(values["beside"]["differ"], out / "data" / "campaigns")
