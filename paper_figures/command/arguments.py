@@ -49,7 +49,6 @@ def parser() -> argparse.ArgumentParser:
         "Another GPU's has its verdicts beside the first one's, and a report of its own; those of nights, "
         "`nightly...`, have a page",
     )
-    report.add_argument("--site", default="", metavar="URL", help="the address it will have, for links with a picture")
     report.add_argument(
         "--keep",
         action="store_true",

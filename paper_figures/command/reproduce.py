@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import shutil
 import sys
 import threading
 import time
@@ -81,7 +80,7 @@ def _report(arguments: argparse.Namespace) -> int:
     if arguments.keep:
         _check_keep(folders, arguments.exhibit)
     out = _output(arguments, "report-part" if arguments.exhibit else "report")
-    report, files = _made(folders, exhibits, out, arguments.site)
+    report, files = _made(folders, exhibits, out)
     if arguments.keep:
         digest.DIGESTS.write_text(digest.digest_text(out, files, _shown(folders[0])))
         print(f"digests of {len(digest.with_fixed_bytes(files))} files kept in {_shown(digest.DIGESTS)}")
@@ -122,13 +121,13 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _made(
-    folders: Sequence[Path], exhibits: Sequence[AnyExhibit], out: Path, site: str = "", measured_here: bool = False
+    folders: Sequence[Path], exhibits: Sequence[AnyExhibit], out: Path, measured_here: bool = False
 ) -> tuple[Report, list[Path]]:
     """Writes the report on campaigns, of which the first leads, and says what came of it."""
     takes = _about(_making_minutes(sum(not is_nightly(one) for one in folders)))
     with Working(f"making the report on {_shown(folders[0])}, {takes} for all exhibits") as working:
         report = made_of(folders, exhibits)
-        files = write_report(report, out, measured_here, working.say, site)
+        files = write_report(report, out, measured_here, working.say)
     _say_summary(report, out, measured_here)
     return report, files
 
@@ -298,12 +297,10 @@ _KEPT = "kept, this campaign has a complete run of this code and these settings"
 def _measure(exhibits: Sequence[Exhibit], place: Place, quick: bool) -> int:
     """Builds, then verifies and measures every exhibit; returns how many steps failed."""
     minutes = steps.estimated_minutes(exhibits, timed=True, quick=quick)
-    mib, build = steps.estimated_mib(exhibits)
     print(
-        f"{place.gpu}: verifying and measuring {len(exhibits)} exhibits takes {_about(minutes)} with the kernels built "
-        f"and about {mib:.0f} MiB for results and report, {build:.0f} MiB for the kernels; campaign {place.campaign}"
+        f"{place.gpu}: verifying and measuring {len(exhibits)} exhibits takes {_about(minutes)}, kernels built; "
+        f"campaign {place.campaign}"
     )
-    _enough_disk(mib + build)
     _must(steps.build_step("gpu"))
     failed, kept = 0, 0
     with steps.Harness() as harness:
@@ -324,13 +321,6 @@ def _measure(exhibits: Sequence[Exhibit], place: Place, quick: bool) -> int:
     if kept:
         print(f"{kept} of {len(exhibits)} kept; to measure them again, name another campaign: --campaign NAME")
     return failed
-
-
-def _enough_disk(mib: float) -> None:
-    """Raises `PaperFiguresError` where the disk of the results has less room than a whole reproduction takes."""
-    free = shutil.disk_usage(ROOT).free / 2**20
-    if free < mib:
-        raise PaperFiguresError(f"{ROOT} has {free:.0f} MiB free, this needs about {mib:.0f} MiB: make room first")
 
 
 @dataclass(frozen=True)

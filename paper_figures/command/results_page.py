@@ -12,7 +12,7 @@ from paper_figures.shown.released import released_failures
 from paper_figures.shown.render.markdown import escape, markdown_table
 from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.summary import kinds_table, lost_sentences, subjects_table, summary_sentences
-from paper_figures.shown.table import claim_numbers
+from paper_figures.shown.table import claims_table
 
 PAGE = Path("docs") / "results.md"
 FIGURES = Path("docs") / "figures"
@@ -65,10 +65,7 @@ def _exhibit_block(report: ExhibitReport) -> list[str]:
 def _verdict_block(report: Report) -> list[str]:
     """Every claim on what was measured, with its numbers; then what was not measured."""
     results = [one for exhibit in report.exhibits if exhibit.measured for one in exhibit.results]
-    lines = ["## Every claim", "", "| verdict | where | claim | numbers |", "|---|---|---|---|"]
-    for result in results:
-        numbers = escape("; ".join(filter(None, (claim_numbers(result).rstrip("; "), result.notes))))
-        lines.append(f"| {result.verdict} | {result.claim.where} | {escape(result.claim.sentence)} | {numbers} |")
+    lines = ["## Every claim", "", markdown_table(claims_table(results))]
     missing = [one for one in report.exhibits if not one.measured]
     if missing:
         claims = sum(len(one.results) for one in missing)

@@ -17,7 +17,7 @@ from harness.records.naming import Contestant, as_text
 from harness.records.places import CODE
 from harness.records.provenance import Source, source
 from harness.runs import ResultsError, Run, load_run
-from paper_figures.command.kept_runs import QUICK, Place, absent, installed_since, newest_run, settings
+from paper_figures.command.kept_runs import QUICK, Place, newest_run, settings
 from paper_figures.errors import PaperFiguresError
 from paper_figures.labels import OURS
 from paper_figures.recorded.campaign import ROOT
@@ -38,12 +38,6 @@ VERIFYING_SECONDS = 0.3
 """A small problem's verification on the CPU: 79 took 22 s with one start, on two cores that others used too."""
 REPORT_SECONDS = 45.0
 """The report of all exhibits on one campaign: two took 85 s there."""
-RUN_MIB = 0.25
-"""A run's folder at most: 3000 samples a case, as recorded."""
-REPORT_MIB_A_CASE = 0.03
-"""A case of the report: its details on the page and its samples as text, as recorded."""
-BUILD_MIB = 30
-"""The kernels of one target in their cache, as built."""
 VERIFICATION = "outputs/verification"
 """Where runs without times go, within the repository: they are no results."""
 
@@ -146,8 +140,8 @@ def _newest_verification(exhibit: Exhibit, root: Path) -> Run | None:
 def measure_step(exhibit: Exhibit, place: Place, quick: bool, resume: bool = True) -> Step | None:
     """Measures an exhibit's experiment, resumes the run of it that was left unfinished, or None if one is kept.
 
-    Only runs of this campaign, GPU, code and settings count, and a complete one only if nobody who was absent then is
-    installed now.  `quick` takes the exhibit's quick problems and contestants where it names any, and no profiler.
+    Only runs of this campaign, GPU, code and settings count.  `quick` takes the exhibit's quick problems and
+    contestants where it names any, and no profiler.
     """
     experiment = exhibit.id
     found = newest_run(exhibit, place, quick)
@@ -157,10 +151,7 @@ def measure_step(exhibit: Exhibit, place: Place, quick: bool, resume: bool = Tru
         if not again and not found.complete:
             return _harness_step(f"resume {exhibit.where}", (f"resume={found.folder}",), resumes=True)
         if not again:
-            came = installed_since(experiment, absent(found.folder))
-            if not came:
-                return None
-            again = f"lacks {', '.join(came)}, installed since"
+            return None
     words = (f"experiment={experiment}", "device=cuda", f"campaign={place.campaign}", f"results_dir={place.results}")
     title = f"verify and measure {exhibit.where}: {exhibit.title}"
     if found is not None and again:
@@ -317,15 +308,6 @@ def _measuring_seconds(exhibit: Exhibit, quick: bool, configs: Path) -> float:
 
     config = {**composed(exhibit.id, configs), **settings(exhibit, quick, configs)}
     return 60 * make_plan(config).estimated_minutes(timed=True)
-
-
-def estimated_mib(exhibits: Sequence[Exhibit]) -> tuple[float, float]:
-    """About how much disk the runs and the report take, and the kernels' cache, in MiB."""
-    cases = 0
-    for exhibit in exhibits:
-        experiment = exhibit.load_experiment()
-        cases += len(experiment.problems) * len(experiment.contestants)
-    return len(exhibits) * RUN_MIB + cases * REPORT_MIB_A_CASE, BUILD_MIB
 
 
 LEAST_CAPABILITY = (8, 0)

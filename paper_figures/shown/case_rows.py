@@ -201,18 +201,6 @@ def mean_ratios(lines: Sequence[Line]) -> tuple[MeanRatio, ...]:
     return tuple(means)
 
 
-def sometimes_best(lines: Sequence[Line]) -> tuple[str, ...]:
-    """The contestants that have no mean because they are the baseline of some problem of a panel, and not of all."""
-    found: dict[str, None] = {}
-    for panel in dict.fromkeys(line.panel for line in lines):
-        inside = [line for line in lines if line.panel == panel]
-        problems = len({line.problem for line in inside})
-        for label in dict.fromkeys(line.label for line in inside if line.is_baseline):
-            if sum(line.is_baseline for line in inside if line.label == label) < problems:
-                found[label] = None
-    return tuple(found)
-
-
 def absent(exhibit: Compared, lines: Sequence[Line], of: Sequence[Contestant] | None = None) -> tuple[str, ...]:
     """Who has no time, each with its status: `FlashAttention-3 (unavailable)`, `(... on 4 of 20)`.
 
@@ -285,15 +273,9 @@ def _line(exhibit: Exhibit, selected: Selected, cell: Cell) -> Line:
 def _published(exhibit: Exhibit, selected: Selected, cell: Cell, metric: str) -> Published | None:
     stored = selected.experiment.stored_problem(cell.problem)
     rows = [row for row in load_reference() if row.scope == exhibit.published_scope]
-    return find(
-        rows,
-        exhibit=exhibit.where,
-        workload=selected.experiment.workload,
-        direction=stored.direction,
-        metric=metric,
-        problem="" if exhibit.published_scope else stored.text,
-        contestant=_printed_as(cell.contestant),
-    )
+    problem = "" if exhibit.published_scope else stored.text
+    workload, contestant = selected.experiment.workload, _printed_as(cell.contestant)
+    return find(rows, exhibit.where, workload, stored.direction, problem, contestant, metric)
 
 
 def _printed_as(contestant: Contestant) -> Contestant:

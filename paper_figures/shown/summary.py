@@ -13,7 +13,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 import yaml
+from pydantic import TypeAdapter, ValidationError
 
+from harness.records.errors import objection
 from paper_figures.errors import PaperFiguresError
 from paper_figures.judged.agreement import of_todays_kernels
 from paper_figures.judged.evaluation import ClaimResult
@@ -36,11 +38,11 @@ class Subject:
     """What the paper says of it, in a few words: `GEMM matches cuBLAS`."""
     paper: tuple[str, ...]
     """Claims against the paper's own opponent or numbers."""
-    today: tuple[str, ...]
+    today: tuple[str, ...] = ()
     """The same against the fastest of today, the main one first; empty where the paper compares with no other."""
-    released: tuple[str, ...]
+    released: tuple[str, ...] = ()
     """Claims over the kernels that the paper's authors released, which are shown and judged, and do not count."""
-    beside: tuple[str, ...]
+    beside: tuple[str, ...] = ()
     """Claims that are shown and judged, and do not count: software of today over a number of 2024."""
 
     @property
@@ -74,20 +76,9 @@ class Headline:
 def load_subjects(path: Path = SUBJECTS) -> tuple[Subject, ...]:
     """The subjects in the paper's order; raises `PaperFiguresError` for an entry that cannot be read."""
     try:
-        entries = yaml.safe_load(path.read_text())["subjects"]
-        return tuple(
-            Subject(
-                name=str(entry["name"]),
-                says=str(entry["says"]),
-                paper=tuple(entry["paper"]),
-                today=tuple(entry.get("today", ())),
-                released=tuple(entry.get("released", ())),
-                beside=tuple(entry.get("beside", ())),
-            )
-            for entry in entries
-        )
-    except (OSError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
-        raise PaperFiguresError(f"{path} cannot be read: {error!r}") from None
+        return TypeAdapter(tuple[Subject, ...]).validate_python(yaml.safe_load(path.read_text())["subjects"])
+    except ValidationError as error:
+        raise PaperFiguresError(f"{path} cannot be read: {objection(error)}") from None
 
 
 def headlines(results: Sequence[ClaimResult]) -> tuple[Headline, ...]:

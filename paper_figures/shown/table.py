@@ -165,7 +165,7 @@ def rate_text(line: Line) -> Text:
     if line.rate is None:
         return Text(words(line.cell.status), note=line.cell.reason, case=line.cell.key, kind="status")
     own = line.cell.own_bound
-    rounds = "" if line.rounds_rate is None else f"settled, in rounds {quantity(line.rounds_rate, 'TFLOPS')}"
+    rounds = "" if line.rounds_rate is None else f"back to back, in rounds {quantity(line.rounds_rate, 'TFLOPS')}"
     parts = ("stale" if line.cell.stale else "", "less precise by design" if own else "", rounds or _clock(line))
     detail = ", ".join(filter(None, parts))
     note = "; ".join(filter(None, (line.cell.stale, own)))
@@ -180,7 +180,7 @@ def ratio_text(line: Line) -> Text:
     if line.ratio_verdict in NO_DIFFERENCE and line.ratio_margin_pct is not None:
         detail += f" ±{fixed(line.ratio_margin_pct, 2)} %"
     if line.rounds_ratio is not None:
-        detail += f" settled, in rounds {quantity(line.rounds_ratio.value, RATIO)}"
+        detail += f" back to back, in rounds {quantity(line.rounds_ratio.value, RATIO)}"
     return Text(quantity(line.ratio.value, RATIO), detail=detail, case=line.cell.key, kind="number")
 
 
@@ -273,7 +273,7 @@ def measured_span(result: ClaimResult) -> str:
     settled = sum(one.settled for one in known)
     if not settled:
         return text
-    return f"{text} settled" if settled == len(known) else f"{text}, {settled} of {len(known)} settled"
+    return f"{text} back to back" if settled == len(known) else f"{text}, {settled} of {len(known)} back to back"
 
 
 def measured_range(result: ClaimResult) -> str:
@@ -414,7 +414,7 @@ def _measured_cell(result: PointResult, interval: bool) -> Text:
     bounds = measured_interval(measured, result.unit) if interval else ""
     return Text(
         quantity(measured.value, result.unit),
-        detail=" ".join(filter(None, (bounds, "settled" * measured.settled))),
+        detail=" ".join(filter(None, (bounds, "back to back" * measured.settled))),
         case=result.case_key,
         kind="number",
     )

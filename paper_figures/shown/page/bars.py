@@ -319,7 +319,7 @@ def answer(exhibit: Exhibit, line: Line) -> str:
     if line.rate is None:
         rows.append(": ".join(filter(None, (words(line.cell.status), line.cell.reason))))
     else:
-        settled = " settled" if line.rate.settled else ""
+        settled = " back to back" if line.rate.settled else ""
         bounds = interval_text(line.rate, decimals(line.rate.value) + 1)
         rows.append(f"{quantity(line.rate.value, 'TFLOPS')} TFLOPS {bounds}{settled}")
         if line.rate_pct is not None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -200,23 +198,16 @@ def write_files(rows: Sequence[Record], columns: Mapping[str, str], path: Path, 
     packed: as `.csv.gz` and `.json.gz`, a tenth of the bytes, which pandas and others read as they are.
     """
     own = [{name: row[name] for name in columns} for row in rows]
+    frame = pd.DataFrame(own, columns=list(columns))
     document = {"columns": dict(columns), "rows": [list(row.values()) for row in own]}
-    for suffix, text in ((".csv", _csv(own, columns)), (".json", _json(document))):
+    for suffix, text in ((".csv", frame.to_csv(index=False)), (".json", _json(document))):
         if packed:
             path.with_suffix(f"{suffix}.gz").write_bytes(gzipped(text.encode()))
         else:
             path.with_suffix(suffix).write_text(text, encoding="utf-8")
-    table = pa.Table.from_pandas(pd.DataFrame(own, columns=list(columns)), preserve_index=False)
+    table = pa.Table.from_pandas(frame, preserve_index=False)
     bare = table.replace_schema_metadata(None)  # what pandas adds is longer than most of these tables
     pq.write_table(bare, path.with_suffix(".parquet"), compression="zstd", write_statistics=False)
-
-
-def _csv(rows: Sequence[Record], columns: Mapping[str, str]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
 
 
 def _json(value: Mapping[str, Any]) -> str:

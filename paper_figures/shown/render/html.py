@@ -72,12 +72,6 @@ def case_file(key: str) -> str:
     return f"{case_page_file(key)}#{key.rpartition('-')[2]}"
 
 
-def case_key(file: str) -> str:
-    """The case that is there: the inverse of `case_file`."""
-    page, _, case = file.removeprefix("cases/").partition(".html#")
-    return f"{page}-{case}"
-
-
 def anchor(text: str) -> str:
     """A text as an identifier of the page."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-").lower()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import shlex
 from collections.abc import Sequence
@@ -159,8 +158,8 @@ def _headline(cell: Cell) -> tuple[tuple[str, str, str], ...]:
     settled, share = rate(cell), roof_share(cell)
     if settled.settled:
         bounds = interval_text(settled, decimals(settled.value) + 1)
-        entries.append(("TFLOPS, settled", significant(settled.value), bounds))
-        entries += [("% of the datasheet roof, settled", fixed(share.value, 1), "")] if share is not None else []
+        entries.append(("TFLOPS, back to back", significant(settled.value), bounds))
+        entries += [("% of the datasheet roof, back to back", fixed(share.value, 1), "")] if share is not None else []
     return tuple(entries)
 
 
@@ -190,7 +189,7 @@ def _ratios(run: Run, case_id: str, name: str) -> Table | None:
         )
     if not rows:
         return None
-    titles = ("Over", "Speed", "95 % interval", "Noise of the two", "Verdict", "Settled")
+    titles = ("Over", "Speed", "95 % interval", "Noise of the two", "Verdict", "Back to back")
     shown = len(titles) if any(row[-1].text != ABSENT for row in rows) else len(titles) - 1
     columns = tuple(Column(title, 0 < place < 4) for place, title in enumerate(titles[:shown]))
     cut = tuple(row[:shown] for row in rows)
@@ -270,9 +269,9 @@ def _facts(run: Run, row: dict[str, Any], contestant: Contestant) -> list[tuple[
         ("bound by", str(row["bound"])),
         ("A/A noise, %", _value(row["aa_noise_pct"])),
         ("SM clock, MHz", _value(row["sm_clock_mhz"])),
-        ("settled time a call, us", _value(row["settled_latency_us"])),
-        ("settled SM clock, MHz", _value(row["settled_clock_mhz"])),
-        ("settled power, W", _value(row["settled_power_w"])),
+        ("time a call back to back, us", _value(row["settled_latency_us"])),
+        ("SM clock back to back, MHz", _value(row["settled_clock_mhz"])),
+        ("power back to back, W", _value(row["settled_power_w"])),
         ("power, W", _value(row["power_w"])),
         ("energy a call, mJ", _value(row["energy_mj"])),
         ("throttled", "" if row["throttled"] == "none" else str(row["throttled"])),
@@ -287,20 +286,11 @@ def _facts(run: Run, row: dict[str, Any], contestant: Contestant) -> list[tuple[
 
 
 def _kernels(names: str) -> str:
-    """The first kernels, shortened; the run's list has all in full."""
+    """The first kernels, shortened; the recorded run has all in full."""
     every = names.split(" | ")
     short = [one if len(one) <= LETTERS else f"{one[:LETTERS]}…" for one in every[:KERNELS]]
     more = [f"and {len(every) - KERNELS} more"] if len(every) > KERNELS else []
     return " | ".join([*short, *more])
-
-
-def kernels_json(run: Run, case_ids: Sequence[str]) -> str:
-    """The kernels that the profiler saw in cases of a run: each name once, and places in that list by case."""
-    stored = dict(zip(*(run.measurements[name].tolist() for name in ("case_id", "kernel_names")), strict=True))
-    names = {case: [one for one in str(stored[case] or "").split(" | ") if one] for case in case_ids}
-    places = {name: place for place, name in enumerate(dict.fromkeys(one for own in names.values() for one in own))}
-    document = {"names": list(places), "cases": {case: [places[one] for one in own] for case, own in names.items()}}
-    return json.dumps(document, indent=0, separators=(",", ":")) + "\n"
 
 
 def _build_text(build: dict[str, Any], key: str) -> str:

@@ -17,7 +17,7 @@ from paper_figures.published.claims import in_exhibit, load_claims
 from paper_figures.recorded.campaign import load_runs
 from paper_figures.recorded.selection import Selected, runs_used
 from paper_figures.recorded.traces import RecordedTrace, load_traces, newest_of
-from paper_figures.shown.case_rows import Line, absent, mean_ratios, published_gpus, sometimes_best, unmeasured
+from paper_figures.shown.case_rows import Line, absent, mean_ratios, published_gpus, unmeasured
 from paper_figures.shown.derived import AnyExhibit, Derived, borrowed_parts
 from paper_figures.shown.exhibit import Exhibit, fastest_of, opponent
 from paper_figures.shown.exhibit_parts import Part, gather
@@ -38,18 +38,13 @@ def make_report(folder: Path, exhibits: Sequence[AnyExhibit], runs: Sequence[Run
     return Report(
         campaign=str(runs[0].manifest["campaign"]),
         runs=tuple(runs),
-        exhibits=tuple(_traced(_exhibit_report(runs, exhibit, known), traces) for exhibit in exhibits),
+        exhibits=tuple(_exhibit_report(runs, exhibit, known, traces) for exhibit in exhibits),
     )
 
 
-def _traced(report: ExhibitReport, traces: Sequence[RecordedTrace]) -> ExhibitReport:
-    """With the newest trace of one of its cases, where there is one."""
-    exhibit = report.exhibit
-    own = newest_of(traces, exhibit.load_experiment()) if traces and isinstance(exhibit, Exhibit) else None
-    return replace(report, trace=own)
-
-
-def _exhibit_report(runs: Sequence[Run], exhibit: AnyExhibit, known: dict[str, Part]) -> ExhibitReport:
+def _exhibit_report(
+    runs: Sequence[Run], exhibit: AnyExhibit, known: dict[str, Part], traces: Sequence[RecordedTrace]
+) -> ExhibitReport:
     if isinstance(exhibit, Derived):
         return _derived_report(runs, exhibit, known)
     part = gather(runs, [exhibit], known).parts[0]
@@ -72,6 +67,7 @@ def _exhibit_report(runs: Sequence[Run], exhibit: AnyExhibit, known: dict[str, P
         means=tuple(means),
         draw=partial(exhibit_figure, exhibit, lines) if lines else None,
         caption=bars_caption(lines),
+        trace=newest_of(traces, exhibit.load_experiment()),
     )
 
 
@@ -161,7 +157,7 @@ def selection_notes(exhibit: Exhibit, selections: Sequence[Selected]) -> list[st
 
 
 def mean_ratio_texts(exhibit: Exhibit, lines: Sequence[Line]) -> list[str]:
-    """The geometric means of an exhibit, a sentence a panel, and whom they leave out; none where there are none."""
+    """The geometric means of an exhibit, a sentence a panel; none where there are none."""
     means = mean_ratios(lines)
     missing = absent(exhibit, lines) if len(exhibit.baselines) > 1 else ()
     baseline = opponent(exhibit)
@@ -171,6 +167,4 @@ def mean_ratio_texts(exhibit: Exhibit, lines: Sequence[Line]) -> list[str]:
         own = [one for one in means if one.panel == panel]
         parts = [f"{one.label} {quantity(one.mean, RATIO)} (least {quantity(one.least, RATIO)})" for one in own]
         sentences.append(say("means", panel=panel, baseline=baseline, problems=own[0].problems, means=parts))
-    if means and (best := sometimes_best(lines)):
-        sentences.append(say("no_mean", labels=best))
     return sentences

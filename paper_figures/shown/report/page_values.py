@@ -25,7 +25,7 @@ from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.how_to_read import VERDICTS, sections
 from paper_figures.shown.page.bars import exhibit_bars
 from paper_figures.shown.page.campaigns import also, also_lines, campaign_values, found_there, other_values
-from paper_figures.shown.page.finding import alone, boxes, headline, held
+from paper_figures.shown.page.finding import alone, boxes, headline
 from paper_figures.shown.page.gantt import gantt_values
 from paper_figures.shown.page.history import history_values
 from paper_figures.shown.page.overview import sketch, speedups, standing, ticks
@@ -82,7 +82,6 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
         "banner": banner(report, measured_here),
         "commits": commits(report),
         "verdict": verdict_sentence(report.results),
-        "held": held(report.results),
         "description": f"{LEDE} {verdict_sentence(report.results)}",
         "command": COMMAND,
         "speedups": rows,
@@ -170,15 +169,14 @@ def commits(report: Report) -> str:
 def _result_values(result: ClaimResult, exhibit: AnyExhibit, also: Mapping[str, str]) -> dict[str, Any]:
     claim = result.claim
     own = claim.where == BEYOND and claim.against == "paper"  # a bar of this project, which the paper has nothing like
+    elsewhere = also.get(claim.id, "")
     papers_machine = "" if own else f" The paper measured on {claim.gpu}."
     return {
         "claim": claim,
         "verdict": str(result.verdict),
         "notes": result.notes,
-        "also": (elsewhere := also.get(claim.id, "")),
-        "said": say(
-            "claim", claim=claim, said="; ".join(filter(None, (f"{claim_numbers(result)}{result.notes}", elsewhere)))
-        ),
+        "also": elsewhere,
+        "said": say("claim", claim=claim, numbers=f"{claim_numbers(result)}{result.notes}", also=elsewhere),
         "stale": bool(result.stale),
         "numbers": claim_numbers(result),
         "tolerance": f"Tolerance: {claim.tolerance}{papers_machine}",
