@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,8 +12,9 @@ from typing import Any
 
 from harness.records.naming import gpu_slug
 from harness.records.provenance import Source
-from harness.runs import ResultsError, load_manifest
-from paper_figures.recorded.campaign import MANIFEST
+from harness.records.rows import Status
+from harness.runs import ResultsError, load_manifest, load_run
+from paper_figures.recorded.campaign import MANIFEST, ROOT
 from paper_figures.recorded.configuration import CONFIGS, composed
 from paper_figures.shown.exhibit import Exhibit
 
@@ -93,6 +97,36 @@ def settings(exhibit: Exhibit, quick: bool, configs: Path = CONFIGS) -> dict[str
         "problems": [dict(one) for one in exhibit.quick_problems] if subset else config["problems"],
         "implementations": list(exhibit.quick_contestants if subset else config["implementations"]),
     }
+
+
+def absent(folder: Path) -> tuple[str, ...]:
+    """The contestants that were not installed when a run was measured; none for a run that cannot be read."""
+    try:
+        table = load_run(folder).measurements
+    except ResultsError:
+        return ()
+    rows = table[table["status"] == Status.UNAVAILABLE]
+    labels = [f"{name}[{v}]" if v else name for name, v in zip(rows["implementation"], rows["variant"], strict=True)]
+    return tuple(dict.fromkeys(labels))
+
+
+def installed_since(experiment: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Those of the contestants that the harness finds here now; none where it cannot be asked."""
+    if not names:
+        return ()
+    words = (f"experiment={experiment}", "device=cuda", f"implementations=[{','.join(map(json.dumps, names))}]")
+    command = (sys.executable, "-m", "harness", *words, "plan=true", "wandb=disabled")
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    except OSError:
+        return ()
+    return _not_missing(names, done.stdout) if done.returncode == 0 else ()
+
+
+def _not_missing(names: Sequence[str], said: str) -> tuple[str, ...]:
+    """The names of which the harness's plan has no line `missing <name>: <why>`."""
+    missing = {line.removeprefix("missing ").partition(": ")[0] for line in said.splitlines()}
+    return tuple(name for name in names if name not in missing)
 
 
 def unfinished_campaign(exhibits: Sequence[Exhibit], quick: bool, place: Place, prefix: str) -> str | None:

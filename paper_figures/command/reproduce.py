@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,7 +24,6 @@ from paper_figures.command.left_out import asked_here, sentences
 from paper_figures.command.missing import missing, missing_text
 from paper_figures.command.progress import Working
 from paper_figures.command.readme import outdated, update_readme
-from paper_figures.command.unchanged import digest_of_inputs, keep, kept
 from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.judged.verdicts import counted
@@ -175,10 +174,6 @@ def _verify_and_report(
 ) -> int:
     """Verifies on the CPU while the report on the recorded runs is made; old: a GPU that is too old for the kernels."""
     folder = _campaign(arguments.campaign) if arguments.campaign else _kept_campaign()
-    inputs = digest_of_inputs(folder, [str(arguments)])
-    if said := kept(_note(), inputs, out):
-        print(f"nothing has changed since the last time: {said}\nreport: {out / 'index.html'}")
-        return 0
     runs = load_runs(folder)  # what is wrong with the recorded runs is said before minutes are spent
 
     def make() -> Report:
@@ -187,18 +182,11 @@ def _verify_and_report(
         return report
 
     making = _meanwhile(make)
-    verified = _verify([one for one in measured_exhibits(exhibits) if one.small_problems], _shown(folder), old)
+    failed = _verify([one for one in measured_exhibits(exhibits) if one.small_problems], _shown(folder), old)
     with Working(f"making the report on {_shown(folder)}, {_about(_making_minutes(1))} for all exhibits"):
         report = making()
     _say_summary(report, out, measured_here=False)
-    if not verified.failed:
-        keep(_note(), inputs, out, verified.said)
-    return _ended(verified.failed)
-
-
-def _note() -> Path:
-    """Where it is noted what the last verification and its report were made from."""
-    return ROOT / steps.VERIFICATION / "reported.json"
+    return _ended(failed)
 
 
 T = TypeVar("T")
@@ -323,25 +311,16 @@ def _measure(exhibits: Sequence[Exhibit], place: Place, quick: bool) -> int:
     return failed
 
 
-@dataclass(frozen=True)
-class Verified:
-    """What came of verifying on the CPU: how many steps failed, and the sentence that counts the cases."""
-
-    failed: int
-    said: str
-
-
-def _verify(exhibits: Sequence[Exhibit], recorded: str, old: steps.Gpu | None) -> Verified:
-    """Builds for the CPU and verifies the kernels of these exhibits.
+def _verify(exhibits: Sequence[Exhibit], recorded: str, old: steps.Gpu | None) -> int:
+    """Builds for the CPU and verifies the kernels of these exhibits; returns how many steps failed.
 
     recorded: the campaign that the report is made of. old: a GPU that is here, and too old for the kernels.
     """
     least = ".".join(map(str, steps.LEAST_CAPABILITY))
     why = "No GPU here" if old is None else f"{old.name} has {_capability(old)}, kernels are for {least} and newer"
     if not exhibits:
-        said = f"{why}: these exhibits are only timed. The report is made from the runs recorded in {recorded}."
-        print(said)
-        return Verified(0, said)
+        print(f"{why}: these exhibits are only timed. The report is made from the runs recorded in {recorded}.")
+        return 0
     minutes = steps.estimated_minutes(exhibits, timed=False) + _making_minutes(1)
     print(
         f"{why}: nothing is timed. The kernels of these exhibits are compiled for the CPU and verified on small "
@@ -349,7 +328,7 @@ def _verify(exhibits: Sequence[Exhibit], recorded: str, old: steps.Gpu | None) -
         f"this takes {_about(minutes)}."
     )
     _must(steps.build_step("cpu", steps.verified_kernels(exhibits)))
-    log = _note().with_name("log.txt")
+    log = ROOT / steps.VERIFICATION / "log.txt"
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text("")
     failed, asked, passed = 0, 0, 0
@@ -357,9 +336,8 @@ def _verify(exhibits: Sequence[Exhibit], recorded: str, old: steps.Gpu | None) -
         for number, exhibit in enumerate(exhibits, start=1):
             code, own, cases = _verify_one(exhibit, harness, f"[{number}/{len(exhibits)}] {exhibit.id}", log)
             failed, asked, passed = failed + (code != steps.OK), asked + cases, passed + own
-    said = f"verified here, on the cpu target: {passed} of {asked} cases passed (all that was said: {_shown(log)})"
-    print(said)
-    return Verified(failed or int(passed < asked), said)
+    print(f"verified here, on the cpu target: {passed} of {asked} cases passed (all that was said: {_shown(log)})")
+    return failed or int(passed < asked)
 
 
 def _verify_one(exhibit: Exhibit, harness: steps.Harness, title: str, log: Path) -> tuple[int, int, int]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from paper_figures.judged.evaluation import NOT_MEASURED
 from paper_figures.recorded.campaign import campaign_end
+from paper_figures.recorded.gpus import gpu_name
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.page.wide import wide_table
 from paper_figures.shown.released import released_failures
@@ -13,6 +14,7 @@ from paper_figures.shown.render.markdown import escape, markdown_table
 from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.summary import kinds_table, lost_sentences, subjects_table, summary_sentences
 from paper_figures.shown.table import claims_table
+from paper_figures.words import say
 
 PAGE = Path("docs") / "results.md"
 FIGURES = Path("docs") / "figures"
@@ -21,13 +23,11 @@ FIGURES = Path("docs") / "figures"
 def results_block(report: Report) -> str:
     """The Markdown of docs/results.md: where the numbers are from, a table and a figure an exhibit, the verdicts."""
     run = report.used[0]
-    gpu = (run.manifest.get("gpu") or {}).get("name", "an unknown GPU")
-    runs = f"{len(report.used)} run{'s' if len(report.used) > 1 else ''}"
     libraries = ", ".join(f"{name} {version}" for name, version in sorted(run.manifest["libraries"].items()))
+    day = campaign_end(report.used).date().isoformat()
+    recorded = {"gpu": gpu_name(run), "libraries": libraries, "runs": len(report.used), "campaign": report.campaign}
     parts = [
-        f"Recorded on {gpu} with {libraries}: {runs} of campaign `{report.campaign}` in [results/](../results/), ended "
-        f"{campaign_end(report.used).date().isoformat()}. The tests run with the versions in "
-        "[constraints.txt](../constraints.txt). The paper's numbers are from an H100 80GB SXM.",
+        say("results", day=day, **recorded),
         "",
         *(f"{escape(sentence)}\n" for sentence in summary_sentences(report.headlines, report.results)[:1]),
         *(f"{escape(sentence)}\n" for sentence in filter(None, [report.stale])),

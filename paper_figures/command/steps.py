@@ -17,7 +17,7 @@ from harness.records.naming import Contestant, as_text
 from harness.records.places import CODE
 from harness.records.provenance import Source, source
 from harness.runs import ResultsError, Run, load_run
-from paper_figures.command.kept_runs import QUICK, Place, newest_run, settings
+from paper_figures.command.kept_runs import QUICK, Place, absent, installed_since, newest_run, settings
 from paper_figures.errors import PaperFiguresError
 from paper_figures.labels import OURS
 from paper_figures.recorded.campaign import ROOT
@@ -140,8 +140,8 @@ def _newest_verification(exhibit: Exhibit, root: Path) -> Run | None:
 def measure_step(exhibit: Exhibit, place: Place, quick: bool, resume: bool = True) -> Step | None:
     """Measures an exhibit's experiment, resumes the run of it that was left unfinished, or None if one is kept.
 
-    Only runs of this campaign, GPU, code and settings count.  `quick` takes the exhibit's quick problems and
-    contestants where it names any, and no profiler.
+    Only runs of this campaign, GPU, code and settings count, and a complete one only if nobody who was absent then is
+    installed now.  `quick` takes the exhibit's quick problems and contestants where it names any, and no profiler.
     """
     experiment = exhibit.id
     found = newest_run(exhibit, place, quick)
@@ -151,7 +151,10 @@ def measure_step(exhibit: Exhibit, place: Place, quick: bool, resume: bool = Tru
         if not again and not found.complete:
             return _harness_step(f"resume {exhibit.where}", (f"resume={found.folder}",), resumes=True)
         if not again:
-            return None
+            came = installed_since(experiment, absent(found.folder))
+            if not came:
+                return None
+            again = f"lacks {', '.join(came)}, installed since"
     words = (f"experiment={experiment}", "device=cuda", f"campaign={place.campaign}", f"results_dir={place.results}")
     title = f"verify and measure {exhibit.where}: {exhibit.title}"
     if found is not None and again:

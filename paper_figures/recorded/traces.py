@@ -100,4 +100,8 @@ def _load(path: Path) -> RecordedTrace:
         )  # fmt: skip
     except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
         raise PaperFiguresError(f"{path} is no trace ({type(error).__name__}: {error}): restore it") from None
+    if not any(one.end > 0 for one in instructions):
+        raise PaperFiguresError(
+            f"{path} holds no instruction that takes time: record it again with python -m harness trace"
+        )
     return RecordedTrace(path, about, gpu, instructions)

@@ -201,6 +201,18 @@ def mean_ratios(lines: Sequence[Line]) -> tuple[MeanRatio, ...]:
     return tuple(means)
 
 
+def sometimes_best(lines: Sequence[Line]) -> tuple[str, ...]:
+    """The contestants that have no mean because they are the baseline of some problem of a panel, and not of all."""
+    found: dict[str, None] = {}
+    for panel in dict.fromkeys(line.panel for line in lines):
+        inside = [line for line in lines if line.panel == panel]
+        problems = len({line.problem for line in inside})
+        for label in dict.fromkeys(line.label for line in inside if line.is_baseline):
+            if sum(line.is_baseline for line in inside if line.label == label) < problems:
+                found[label] = None
+    return tuple(found)
+
+
 def absent(exhibit: Compared, lines: Sequence[Line], of: Sequence[Contestant] | None = None) -> tuple[str, ...]:
     """Who has no time, each with its status: `FlashAttention-3 (unavailable)`, `(... on 4 of 20)`.
 

@@ -17,7 +17,7 @@ from paper_figures.published.claims import in_exhibit, load_claims
 from paper_figures.recorded.campaign import load_runs
 from paper_figures.recorded.selection import Selected, runs_used
 from paper_figures.recorded.traces import RecordedTrace, load_traces, newest_of
-from paper_figures.shown.case_rows import Line, absent, mean_ratios, published_gpus, unmeasured
+from paper_figures.shown.case_rows import Line, absent, mean_ratios, published_gpus, sometimes_best, unmeasured
 from paper_figures.shown.derived import AnyExhibit, Derived, borrowed_parts
 from paper_figures.shown.exhibit import Exhibit, fastest_of, opponent
 from paper_figures.shown.exhibit_parts import Part, gather
@@ -157,7 +157,7 @@ def selection_notes(exhibit: Exhibit, selections: Sequence[Selected]) -> list[st
 
 
 def mean_ratio_texts(exhibit: Exhibit, lines: Sequence[Line]) -> list[str]:
-    """The geometric means of an exhibit, a sentence a panel; none where there are none."""
+    """The geometric means of an exhibit, a sentence a panel, and whom they leave out; none where there are none."""
     means = mean_ratios(lines)
     missing = absent(exhibit, lines) if len(exhibit.baselines) > 1 else ()
     baseline = opponent(exhibit)
@@ -167,4 +167,6 @@ def mean_ratio_texts(exhibit: Exhibit, lines: Sequence[Line]) -> list[str]:
         own = [one for one in means if one.panel == panel]
         parts = [f"{one.label} {quantity(one.mean, RATIO)} (least {quantity(one.least, RATIO)})" for one in own]
         sentences.append(say("means", panel=panel, baseline=baseline, problems=own[0].problems, means=parts))
+    if means and (best := sometimes_best(lines)):
+        sentences.append(say("no_mean", labels=best))
     return sentences
