@@ -13,7 +13,7 @@ examples:
   reproduce-paper report                                     the report of the recorded runs, nothing measured
   reproduce-paper report results/<gpu>/<campaign>            the same of other runs
   reproduce-paper report results/<gpu>/<campaign> results/<other>/<campaign> results/<gpu>/nightly
-                                                             with another GPU's verdicts, and a page of nights
+                                                             with the verdicts of another, and what nights changed
   reproduce-paper missing                                    what the recorded campaign lacks, with commands
   reproduce-paper check                                      whether its report is byte for byte the kept one
 
@@ -45,9 +45,9 @@ def parser() -> argparse.ArgumentParser:
         "campaigns",
         nargs="*",
         metavar="CAMPAIGN",
-        help=f"{_CAMPAIGN}; the first one leads, and without any but nights it is the one that the project keeps. "
-        "Another GPU's has its verdicts beside the first one's, and a report of its own; those of nights, "
-        "`nightly...`, have a page",
+        help=f"{_CAMPAIGN}. The first one leads; without one, or with nights alone (`nightly...`), the project's kept "
+        "one does. Each other one, of whatever GPU, has its verdicts beside the first one's and a report of its own. "
+        "What one GPU measured again, such as nights, has a page",
     )
     report.add_argument(
         "--keep",
