@@ -96,7 +96,8 @@ def sentences(report: Report) -> tuple[str, ...]:
 def counts_table(report: Report) -> Table:
     """A row a campaign, a column a verdict; the last row has the claims that have the same verdict in all."""
     every = _every(report)
-    groups = [(one.name, f"campaign {one.campaign}", list(filter(decided, one.results))) for one in every]
+    told = {one.name: "" if one.campaign in one.name else f"campaign {one.campaign}" for one in every}
+    groups = [(one.name, told[one.name], list(filter(decided, one.results))) for one in every]
     verdicts_of = [{one.claim.id: one.verdict for one in own} for *_, own in groups]
     shared = [one for one in groups[0][2] if all(one.claim.id in known for known in verdicts_of)]
     same = [one for one in shared if len({known[one.claim.id] for known in verdicts_of}) == 1]
