@@ -17,7 +17,7 @@ def facts(results: Sequence[ClaimResult]) -> pd.DataFrame:
 
     decided: it has a verdict with a number; holds: against what the paper compared with; stale: a number of it is of a
     kernel that has changed since; printed: the paper prints a number, else the bar is this project's; against: as
-    `Claim.against`.  Verdicts and kinds are ordered.
+    `Claim.against`.  Verdicts are ordered.
     """
     rows = [
         (

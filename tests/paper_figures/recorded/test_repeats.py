@@ -91,7 +91,7 @@ def test_a_pair_that_another_run_tells_otherwise_of_is_ambiguous_and_listed(
     assert disputed(report)[0].endswith(" FASTER in run aaaaa2 (shown), 0.909 SLOWER in run aaaaa1")
     write_report(report, tmp_path / "out")
     page = (tmp_path / "out" / "claims.html").read_text()
-    fold = f"<summary>{len(found)} pairs of which two runs of the same code tell otherwise</summary>"
+    fold = f"<summary>{len(found)} pairs whose verdict differs between runs of the same code</summary>"
     assert f'<details class="all"{" open" * (len(found) <= 5)}>{fold}' in page
 
 

@@ -100,7 +100,7 @@ def test_two_baselines_are_named(report: Report) -> None:
     fig7 = part(report, "fig7_gemm")
     assert fig7.table.columns[-2].title == "× faster of cuBLAS and cuBLASLt (auto-tuned)"
     assert fig7.means[0].startswith("Speed relative to the faster of cuBLAS and cuBLASLt (auto-tuned), geometric mean")
-    assert "Ratios are to the faster of cuBLAS and cuBLASLt (auto-tuned)" in " ".join(fig7.table.remarks)
+    assert "Ratios are relative to the faster of cuBLAS and cuBLASLt (auto-tuned)" in " ".join(fig7.table.remarks)
 
 
 def test_what_is_called_the_fastest_library_is_the_fastest_of_all(report: Report) -> None:
