@@ -66,8 +66,3 @@ def short_run(run_id: str) -> str:
 def words(key: str) -> str:
     """A status in words: `failed_verification` is `failed verification`."""
     return key.replace("_", " ")
-
-
-def an(name: str) -> str:
-    """A GPU's name with its article: `an H100 SXM`, `a B200 SXM`; its first letter is read by its name."""
-    return f"{'an' if name[:1].upper() in 'AEFHILMNORSX' else 'a'} {name}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 from harness.records.errors import ended
-from paper_figures.command.progress import Working
 
 
 def main() -> int:
@@ -14,8 +13,8 @@ def main() -> int:
 
 
 def _run() -> int:
-    with Working("loading libraries", lazily=True):  # it takes seconds, of which a slow disk makes many
-        from paper_figures.command.reproduce import main
+    from paper_figures.command.reproduce import main  # which takes seconds, in which Ctrl-C is no traceback
+
     return main()
 
 

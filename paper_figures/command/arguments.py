@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
 EXAMPLES = """\
@@ -14,7 +13,7 @@ examples:
   reproduce-paper report                                     the report of the recorded runs, nothing measured
   reproduce-paper report results/<gpu>/<campaign>            the same of other runs
   reproduce-paper report results/<gpu>/<campaign> results/<other>/<campaign> results/<gpu>/nightly
-                                                             with another GPU's verdicts, and a page of nights
+                                                             with the verdicts of another, and what nights changed
   reproduce-paper missing                                    what the recorded campaign lacks, with commands
   reproduce-paper check                                      whether its report is byte for byte the kept one
 
@@ -46,11 +45,10 @@ def parser() -> argparse.ArgumentParser:
         "campaigns",
         nargs="*",
         metavar="CAMPAIGN",
-        help=f"{_CAMPAIGN}; the first one leads, and without any but nights it is the one that the project keeps. "
-        "Another GPU's has its verdicts beside the first one's, and a report of its own; those of nights, "
-        "`nightly...`, have a page",
+        help=f"{_CAMPAIGN}. The first one leads; without one, or with nights alone (`nightly...`), the project's kept "
+        "one does. Each other one, of whatever GPU, has its verdicts beside the first one's and a report of its own. "
+        "What one GPU measured again, such as nights, has a page",
     )
-    report.add_argument("--site", default="", metavar="URL", help="the address it will have, for links with a picture")
     report.add_argument(
         "--keep",
         action="store_true",
@@ -69,25 +67,3 @@ def parser() -> argparse.ArgumentParser:
             help="where the report goes: report/, or report-quick/ with --quick, or report-part/ with --exhibit",
         )
     return top
-
-
-_FOLDERS = ("--from", "--beside", "--nights")
-_EARLIER = {"--missing": "missing", "--check": "check", **dict.fromkeys(("--recorded", *_FOLDERS), "report")}
-_KEEPS = ("--write-digests", "--readme")
-
-
-def spelled_now(words: Sequence[str]) -> str:
-    """A command line of version 0.1 as it is written now; empty for one that names a command.  Goes with 0.3."""
-    if words and (not words[0].startswith("-") or words[0] in ("-h", "--help")):
-        return ""
-    keeps = ["--keep"] if any(one in _KEEPS for one in words) else []
-    command = next((new for old, new in _EARLIER.items() if old in words), "report" if keeps else "measure")
-    folders: list[str] = []
-    rest: list[str] = []
-    place = rest
-    for word in words:
-        if word.startswith("--"):
-            place = folders if word in _FOLDERS else rest
-        if word not in (*_EARLIER, *_KEEPS):
-            place.append(word)
-    return " ".join(["reproduce-paper", command, *folders, *rest, *keeps])

@@ -14,44 +14,31 @@ EVERY_SECONDS = 8.0
 class Working:
     """A line that begins with what is done, grows while it is, and ends with what came of it and how long it took.
 
-    title: how the line begins.  lazily: whether there is no line at all where it ends before the first sign of life.
-    Use as a context manager; what is left by an exception ends the line without an outcome.
+    title: how the line begins.  Use as a context manager; an exception ends the line without an outcome.
     """
 
-    def __init__(self, title: str, lazily: bool = False) -> None:
+    def __init__(self, title: str) -> None:
         self.title = title
         self.state = ""
         """How far it is, such as `36 of 40 exhibits drawn`; a sign of life says it where it has changed."""
         self.outcome = "done"
-        self._lazily = lazily
-        self._begun = False
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._live, daemon=True)
 
     def __enter__(self) -> Self:
         self._started = time.monotonic()
-        if not self._lazily:
-            self._begin()
+        print(f"{self.title}:", end="", flush=True)
         self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._ended.set()
         self._thread.join()
-        if self._begun:
-            print("" if kind else f" {self.outcome}, {time.monotonic() - self._started:.0f} s", flush=True)
-
-    def begun(self) -> bool:
-        """Whether the line has begun, so that what is said next needs a line of its own."""
-        return self._begun
+        print("" if kind else f" {self.outcome}, {time.monotonic() - self._started:.0f} s", flush=True)
 
     def say(self, state: str) -> None:
         """How far it is."""
         self.state = state
-
-    def _begin(self) -> None:
-        print(f"{self.title}:", end="", flush=True)
-        self._begun = True
 
     def _live(self) -> None:
         with contextlib.suppress(OSError):  # a stdout that refuses it: the command meets it too, and says so
@@ -60,7 +47,5 @@ class Working:
     def _say_it_lives(self) -> None:
         said = ""
         while not self._ended.wait(EVERY_SECONDS):
-            if not self._begun:
-                self._begin()
             state, said = (self.state, self.state) if self.state != said else (".", said)
             print(f" {state}" if state == "." else f" {state} ...", end="", flush=True)

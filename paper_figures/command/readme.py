@@ -11,10 +11,12 @@ from paper_figures.command.results_page import FIGURES, results_block, shown_in_
 from paper_figures.command.results_page import PAGE as RESULTS_PAGE
 from paper_figures.errors import PaperFiguresError
 from paper_figures.recorded.campaign import ROOT, campaign_end
+from paper_figures.recorded.gpus import gpu_name
 from paper_figures.shown.page.overview import speedups, standing
 from paper_figures.shown.render.markdown import escape
 from paper_figures.shown.report.model import Report
 from paper_figures.shown.summary import lost_subjects, verdict_sentence
+from paper_figures.words import say
 
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 README = Path("README.md")
@@ -84,12 +86,10 @@ def readme_block(report: Report) -> str:
     parts += [escape(" ".join(filter(None, said))), ""]
     lines = result_lines(report)
     if lines:
-        gpu = (report.used[0].manifest.get("gpu") or {}).get("name", "an unknown GPU")
+        gpu = gpu_name(report.used[0])
         day = campaign_end(report.used).date().isoformat()
         parts += [
-            f"Recorded on {gpu}, ended {day}: TFLOPS at the middle size of each figure. The last two columns are of "
-            "all problems of the paper's claim, in brackets the least that it accepts. Too close to call: an interval "
-            "reaches below that.",
+            say("readme_table", gpu=gpu, day=day),
             "",
             "| | ours | as released | fastest library of today | paper (H100) | ours over the fastest "
             "| claim (accepted) |",
@@ -98,9 +98,9 @@ def readme_block(report: Report) -> str:
             "",
         ]
         if any(BACK_TO_BACK in cell for line in lines for cell in line.cells):
-            parts += [f"{BACK_TO_BACK} of calls back to back; the others of the interleaved rounds. Compare like.", ""]
-        if notes := "; ".join(line.note for line in lines if line.note):
-            parts += [f"\\* The released kernel takes another form of the problem. {notes}.", ""]
+            parts += [say("readme_marks"), ""]
+        if notes := [line.note for line in lines if line.note]:
+            parts += [say("readme_forms", forms=notes), ""]
     chart = next((one for one in shown_in_full(report) if one.exhibit.id == CHART), None)
     if chart is not None:
         parts += [f"![{chart.exhibit.title}]({(FIGURES / f'{CHART}.svg').as_posix()})", ""]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,34 +18,28 @@ from harness.records.places import CHECKOUT, RECORDED
 from harness.records.provenance import source
 from harness.runs import Run
 from paper_figures.command import digest, steps
-from paper_figures.command.arguments import parser, spelled_now
+from paper_figures.command.arguments import parser
 from paper_figures.command.kept_runs import Place, unfinished_campaign
 from paper_figures.command.left_out import asked_here, sentences
 from paper_figures.command.missing import missing, missing_text
-from paper_figures.command.output import check_output
 from paper_figures.command.progress import Working
 from paper_figures.command.readme import outdated, update_readme
-from paper_figures.command.unchanged import digest_of_inputs, keep, kept
 from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.judged.verdicts import counted
 from paper_figures.recorded.campaign import MANIFEST, RESULTS, ROOT, carried, find_campaign, is_nightly, load_runs
-from paper_figures.recorded.nights import load_nights
+from paper_figures.recorded.history import load_history
 from paper_figures.shown.derived import AnyExhibit, borrowed_parts, measured_exhibits
 from paper_figures.shown.exhibit import Exhibit
-from paper_figures.shown.page.two_gpus import check_beside, paired
+from paper_figures.shown.page.campaigns import check_apart, together
 from paper_figures.shown.report.making import make_report
 from paper_figures.shown.report.model import Report
-from paper_figures.shown.report.writing import write_report
+from paper_figures.shown.report.writing import refuse_foreign, write_report
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command; returns its exit status: 0, 1 for what failed, 2 for wrong arguments, 130 when interrupted."""
-    words = sys.argv[1:] if argv is None else argv
-    if now := spelled_now(words):
-        print(f"error: the command comes first now: {now}", file=sys.stderr)
-        return WRONG_ARGUMENTS
-    arguments = parser().parse_args(words)
+    arguments = parser().parse_args(argv)
     commands = {"measure": _measure_command, "report": _report, "check": _check, "missing": _missing}
     try:
         return commands[arguments.command](arguments)
@@ -66,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _output(arguments: argparse.Namespace, name: str) -> Path:
     """Where the report goes; one of some exhibits or of short measurements does not take the place of the whole one."""
     out: Path = arguments.output or ROOT / name
-    check_output(out)
+    refuse_foreign(out)
     return out
 
 
@@ -86,7 +79,7 @@ def _report(arguments: argparse.Namespace) -> int:
     if arguments.keep:
         _check_keep(folders, arguments.exhibit)
     out = _output(arguments, "report-part" if arguments.exhibit else "report")
-    report, files = _made(folders, exhibits, out, arguments.site)
+    report, files = _made(folders, exhibits, out)
     if arguments.keep:
         digest.DIGESTS.write_text(digest.digest_text(out, files, _shown(folders[0])))
         print(f"digests of {len(digest.with_fixed_bytes(files))} files kept in {_shown(digest.DIGESTS)}")
@@ -127,34 +120,30 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _made(
-    folders: Sequence[Path], exhibits: Sequence[AnyExhibit], out: Path, site: str = "", measured_here: bool = False
+    folders: Sequence[Path], exhibits: Sequence[AnyExhibit], out: Path, measured_here: bool = False
 ) -> tuple[Report, list[Path]]:
     """Writes the report on campaigns, of which the first leads, and says what came of it."""
     takes = _about(_making_minutes(sum(not is_nightly(one) for one in folders)))
     with Working(f"making the report on {_shown(folders[0])}, {takes} for all exhibits") as working:
         report = made_of(folders, exhibits)
-        files = write_report(report, out, measured_here, working.say, site)
+        files = write_report(report, out, measured_here, working.say)
     _say_summary(report, out, measured_here)
     return report, files
 
 
 def made_of(folders: Sequence[Path], exhibits: Sequence[AnyExhibit], runs: Sequence[Run] | None = None) -> Report:
-    """The report on campaigns: the first one's, with the nights of those called `nightly...`, and another GPU's beside.
+    """The report on campaigns: the first one's, with the verdicts of the others beside its own.
 
+    Those called `nightly...` decide no claim.  What they, or others of one GPU, measured again is the report's history.
     runs: those of the first, where they have been read.
     """
     first, *more = folders
-    nights = [one for one in more if is_nightly(one)]
-    others = [one for one in more if not is_nightly(one)]
-    runs = load_runs(first) if runs is None else runs
-    loaded = [load_runs(one) for one in others]
-    check_beside(runs, loaded)
-    report = make_report(first, exhibits, runs)
-    if nights:
-        report = replace(report, nights=tuple(load_nights(nights)))
-    if others:
-        report = paired(report, make_report(others[0], exhibits, loaded[0]))
-    return report
+    campaigns = [(first, load_runs(first) if runs is None else runs), *((one, load_runs(one)) for one in more)]
+    check_apart([own for _, own in campaigns])
+    leading, *others = [
+        make_report(one, exhibits, own) for one, own in campaigns if one == first or not is_nightly(one)
+    ]
+    return replace(together(leading, others), history=tuple(load_history(campaigns)))
 
 
 def _measure_command(arguments: argparse.Namespace) -> int:
@@ -185,10 +174,6 @@ def _verify_and_report(
 ) -> int:
     """Verifies on the CPU while the report on the recorded runs is made; old: a GPU that is too old for the kernels."""
     folder = _campaign(arguments.campaign) if arguments.campaign else _kept_campaign()
-    inputs = digest_of_inputs(folder, [str(arguments)])
-    if said := kept(_note(), inputs, out):
-        print(f"nothing has changed since the last time: {said}\nreport: {out / 'index.html'}")
-        return 0
     runs = load_runs(folder)  # what is wrong with the recorded runs is said before minutes are spent
 
     def make() -> Report:
@@ -197,18 +182,11 @@ def _verify_and_report(
         return report
 
     making = _meanwhile(make)
-    verified = _verify([one for one in measured_exhibits(exhibits) if one.small_problems], _shown(folder), old)
+    failed = _verify([one for one in measured_exhibits(exhibits) if one.small_problems], _shown(folder), old)
     with Working(f"making the report on {_shown(folder)}, {_about(_making_minutes(1))} for all exhibits"):
         report = making()
     _say_summary(report, out, measured_here=False)
-    if not verified.failed:
-        keep(_note(), inputs, out, verified.said)
-    return _ended(verified.failed)
-
-
-def _note() -> Path:
-    """Where it is noted what the last verification and its report were made from."""
-    return ROOT / steps.VERIFICATION / "reported.json"
+    return _ended(failed)
 
 
 T = TypeVar("T")
@@ -307,12 +285,10 @@ _KEPT = "kept, this campaign has a complete run of this code and these settings"
 def _measure(exhibits: Sequence[Exhibit], place: Place, quick: bool) -> int:
     """Builds, then verifies and measures every exhibit; returns how many steps failed."""
     minutes = steps.estimated_minutes(exhibits, timed=True, quick=quick)
-    mib, build = steps.estimated_mib(exhibits)
     print(
-        f"{place.gpu}: verifying and measuring {len(exhibits)} exhibits takes {_about(minutes)} with the kernels built "
-        f"and about {mib:.0f} MiB for results and report, {build:.0f} MiB for the kernels; campaign {place.campaign}"
+        f"{place.gpu}: verifying and measuring {len(exhibits)} exhibits takes {_about(minutes)}, kernels built; "
+        f"campaign {place.campaign}"
     )
-    _enough_disk(mib + build)
     _must(steps.build_step("gpu"))
     failed, kept = 0, 0
     with steps.Harness() as harness:
@@ -335,32 +311,16 @@ def _measure(exhibits: Sequence[Exhibit], place: Place, quick: bool) -> int:
     return failed
 
 
-def _enough_disk(mib: float) -> None:
-    """Raises `PaperFiguresError` where the disk of the results has less room than a whole reproduction takes."""
-    free = shutil.disk_usage(ROOT).free / 2**20
-    if free < mib:
-        raise PaperFiguresError(f"{ROOT} has {free:.0f} MiB free, this needs about {mib:.0f} MiB: make room first")
-
-
-@dataclass(frozen=True)
-class Verified:
-    """What came of verifying on the CPU: how many steps failed, and the sentence that counts the cases."""
-
-    failed: int
-    said: str
-
-
-def _verify(exhibits: Sequence[Exhibit], recorded: str, old: steps.Gpu | None) -> Verified:
-    """Builds for the CPU and verifies the kernels of these exhibits.
+def _verify(exhibits: Sequence[Exhibit], recorded: str, old: steps.Gpu | None) -> int:
+    """Builds for the CPU and verifies the kernels of these exhibits; returns how many steps failed.
 
     recorded: the campaign that the report is made of. old: a GPU that is here, and too old for the kernels.
     """
     least = ".".join(map(str, steps.LEAST_CAPABILITY))
     why = "No GPU here" if old is None else f"{old.name} has {_capability(old)}, kernels are for {least} and newer"
     if not exhibits:
-        said = f"{why}: these exhibits are only timed. The report is made from the runs recorded in {recorded}."
-        print(said)
-        return Verified(0, said)
+        print(f"{why}: these exhibits are only timed. The report is made from the runs recorded in {recorded}.")
+        return 0
     minutes = steps.estimated_minutes(exhibits, timed=False) + _making_minutes(1)
     print(
         f"{why}: nothing is timed. The kernels of these exhibits are compiled for the CPU and verified on small "
@@ -368,7 +328,7 @@ def _verify(exhibits: Sequence[Exhibit], recorded: str, old: steps.Gpu | None) -
         f"this takes {_about(minutes)}."
     )
     _must(steps.build_step("cpu", steps.verified_kernels(exhibits)))
-    log = _note().with_name("log.txt")
+    log = ROOT / steps.VERIFICATION / "log.txt"
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text("")
     failed, asked, passed = 0, 0, 0
@@ -376,9 +336,8 @@ def _verify(exhibits: Sequence[Exhibit], recorded: str, old: steps.Gpu | None) -
         for number, exhibit in enumerate(exhibits, start=1):
             code, own, cases = _verify_one(exhibit, harness, f"[{number}/{len(exhibits)}] {exhibit.id}", log)
             failed, asked, passed = failed + (code != steps.OK), asked + cases, passed + own
-    said = f"verified here, on the cpu target: {passed} of {asked} cases passed (all that was said: {_shown(log)})"
-    print(said)
-    return Verified(failed or int(passed < asked), said)
+    print(f"verified here, on the cpu target: {passed} of {asked} cases passed (all that was said: {_shown(log)})")
+    return failed or int(passed < asked)
 
 
 def _verify_one(exhibit: Exhibit, harness: steps.Harness, title: str, log: Path) -> tuple[int, int, int]:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from paper_figures.judged.evaluation import NOT_MEASURED
-from paper_figures.labels import words
-from paper_figures.numbers import significant
 from paper_figures.recorded.campaign import campaign_end
-from paper_figures.shown.case_rows import Line, mark_remarks, marked_rates, never_there, never_there_remarks
+from paper_figures.recorded.gpus import gpu_name
 from paper_figures.shown.exhibit import Exhibit
+from paper_figures.shown.page.wide import wide_table
 from paper_figures.shown.released import released_failures
 from paper_figures.shown.render.markdown import escape, markdown_table
 from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.summary import kinds_table, lost_sentences, subjects_table, summary_sentences
-from paper_figures.shown.table import claim_numbers
+from paper_figures.shown.table import claims_table
+from paper_figures.words import say
 
 PAGE = Path("docs") / "results.md"
 FIGURES = Path("docs") / "figures"
@@ -24,13 +23,11 @@ FIGURES = Path("docs") / "figures"
 def results_block(report: Report) -> str:
     """The Markdown of docs/results.md: where the numbers are from, a table and a figure an exhibit, the verdicts."""
     run = report.used[0]
-    gpu = (run.manifest.get("gpu") or {}).get("name", "an unknown GPU")
-    runs = f"{len(report.used)} run{'s' if len(report.used) > 1 else ''}"
     libraries = ", ".join(f"{name} {version}" for name, version in sorted(run.manifest["libraries"].items()))
+    day = campaign_end(report.used).date().isoformat()
+    recorded = {"gpu": gpu_name(run), "libraries": libraries, "runs": len(report.used), "campaign": report.campaign}
     parts = [
-        f"Recorded on {gpu} with {libraries}: {runs} of campaign `{report.campaign}` in [results/](../results/), ended "
-        f"{campaign_end(report.used).date().isoformat()}. The tests run with the versions in "
-        "[constraints.txt](../constraints.txt). The paper's numbers are from an H100 80GB SXM.",
+        say("results", day=day, **recorded),
         "",
         *(f"{escape(sentence)}\n" for sentence in summary_sentences(report.headlines, report.results)[:1]),
         *(f"{escape(sentence)}\n" for sentence in filter(None, [report.stale])),
@@ -52,43 +49,23 @@ def shown_in_full(report: Report) -> list[ExhibitReport]:
 
 
 def _exhibit_block(report: ExhibitReport) -> list[str]:
-    """A row a problem, a column a contestant: TFLOPS, and the paper's in brackets."""
+    """An exhibit's figure, and its table of a row a problem and a column a library."""
     exhibit = report.exhibit
-    gone = never_there(report.lines)
-    labels = list(dict.fromkeys(line.label for line in report.lines if line.cell.contestant not in gone))
-    remarks = [f"In brackets the paper's. {' '.join(mark_remarks(report.lines))}".rstrip()]
-    remarks += never_there_remarks(exhibit, report.lines) if isinstance(exhibit, Exhibit) else ()
-    lines = [
+    assert isinstance(exhibit, Exhibit)
+    return [
         f"## {exhibit.where}: {exhibit.title}",
         "",
         f"![{exhibit.title}]({FIGURES.name}/{exhibit.id}.svg)",
         "",
-        "| TFLOPS | " + " | ".join(labels) + " |",
-        "|---|" + "---:|" * len(labels),
+        markdown_table(wide_table(exhibit, report.lines)),
+        *(text for mean in report.means for text in (escape(mean), "")),
     ]
-    for problem in dict.fromkeys(line.problem for line in report.lines):
-        beside = [line for line in report.lines if line.problem == problem]
-        own = {line.label: _rate(line, beside) for line in beside}
-        cells = [own.get(label, "") for label in labels]
-        lines.append(f"| {exhibit.name_problem(problem)} | " + " | ".join(cells) + " |")
-    return [*lines, "", *(text for one in (" ".join(remarks), *report.means) for text in (escape(one), ""))]
-
-
-def _rate(line: Line, beside: Sequence[Line]) -> str:
-    """`729* 741† (667)`: TFLOPS, those of calls back to back where they are the headline, and the paper's."""
-    rates = () if line.rate is None else marked_rates(line, beside, significant)
-    text = escape(" ".join(rates)) or words(line.cell.status)
-    published = line.published.number if line.published is not None else None
-    return text if published is None else f"{text} ({significant(published)})"
 
 
 def _verdict_block(report: Report) -> list[str]:
     """Every claim on what was measured, with its numbers; then what was not measured."""
     results = [one for exhibit in report.exhibits if exhibit.measured for one in exhibit.results]
-    lines = ["## Every claim", "", "| verdict | where | claim | numbers |", "|---|---|---|---|"]
-    for result in results:
-        numbers = escape("; ".join(filter(None, (claim_numbers(result).rstrip("; "), result.notes))))
-        lines.append(f"| {result.verdict} | {result.claim.where} | {escape(result.claim.sentence)} | {numbers} |")
+    lines = ["## Every claim", "", markdown_table(claims_table(results))]
     missing = [one for one in report.exhibits if not one.measured]
     if missing:
         claims = sum(len(one.results) for one in missing)

@@ -38,12 +38,6 @@ VERIFYING_SECONDS = 0.3
 """A small problem's verification on the CPU: 79 took 22 s with one start, on two cores that others used too."""
 REPORT_SECONDS = 45.0
 """The report of all exhibits on one campaign: two took 85 s there."""
-RUN_MIB = 0.25
-"""A run's folder at most: 3000 samples a case, as recorded."""
-REPORT_MIB_A_CASE = 0.03
-"""A case of the report: its details on the page and its samples as text, as recorded."""
-BUILD_MIB = 30
-"""The kernels of one target in their cache, as built."""
 VERIFICATION = "outputs/verification"
 """Where runs without times go, within the repository: they are no results."""
 
@@ -317,15 +311,6 @@ def _measuring_seconds(exhibit: Exhibit, quick: bool, configs: Path) -> float:
 
     config = {**composed(exhibit.id, configs), **settings(exhibit, quick, configs)}
     return 60 * make_plan(config).estimated_minutes(timed=True)
-
-
-def estimated_mib(exhibits: Sequence[Exhibit]) -> tuple[float, float]:
-    """About how much disk the runs and the report take, and the kernels' cache, in MiB."""
-    cases = 0
-    for exhibit in exhibits:
-        experiment = exhibit.load_experiment()
-        cases += len(experiment.problems) * len(experiment.contestants)
-    return len(exhibits) * RUN_MIB + cases * REPORT_MIB_A_CASE, BUILD_MIB
 
 
 LEAST_CAPABILITY = (8, 0)

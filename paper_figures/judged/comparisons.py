@@ -148,15 +148,8 @@ class OverPublished(Rate):
         assert selected is not None
         assert share is not None
         stored, over = selected.experiment.stored_problem(selected.problem), asked.point.over[0]
-        published = find(
-            load_reference(),
-            exhibit=asked.claim.where,
-            workload=selected.experiment.workload,
-            direction=stored.direction,
-            metric="tflops",
-            problem=stored.text,
-            contestant=over,
-        )
+        workload = selected.experiment.workload
+        published = find(load_reference(), asked.claim.where, workload, stored.direction, stored.text, over)
         if published is None or published.number is None:
             reason = f"{asked.claim.where} publishes no rate of {over} on this problem"
             return Missing(Verdict.NOT_COMPARABLE, reason)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import yaml
 
 from harness.records.naming import gpu_slug
 from harness.runs import Run
-from paper_figures.errors import PaperFiguresError
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.labels import contestant_label
 from paper_figures.published.claims import COMPARISONS, Kind
@@ -27,25 +25,10 @@ CACHES = {
 }
 
 
-@dataclass(frozen=True)
-class Protocol:
-    """How the paper measured; the fields are the keys of `reference/protocol.yaml`."""
-
-    software: str
-    timing: str
-    inputs: str
-    profiler: str
-    citation: str
-
-
 @cache
-def load_protocol(path: Path = REFERENCE / "protocol.yaml") -> Protocol:
-    """The paper's protocol; raises `PaperFiguresError` if the file does not hold exactly its fields."""
-    try:
-        entries = yaml.safe_load(path.read_text()).items()
-        return Protocol(**{key: " ".join(str(value).split()) for key, value in entries})
-    except (OSError, AttributeError, TypeError) as error:
-        raise PaperFiguresError(f"{path} cannot be read as the paper's protocol: {error}") from None
+def load_protocol(path: Path = REFERENCE / "protocol.yaml") -> dict[str, str]:
+    """How the paper measured: `software`, `timing`, `inputs`, `profiler` and `citation`."""
+    return {key: " ".join(text.split()) for key, text in yaml.safe_load(path.read_text()).items()}
 
 
 def differences(result: ClaimResult, selections: Sequence[Selected]) -> tuple[str, ...]:
@@ -62,11 +45,13 @@ def differences(result: ClaimResult, selections: Sequence[Selected]) -> tuple[st
         f"GPU: {here}, {f'as in the paper ({result.claim.gpu})' if same else f'in the paper {result.claim.gpu}'}."
     ]
     if COMPARISONS[result.claim.comparison].timed:
-        sentences.append(f"Versions: {_versions(cells)}; in the paper {protocol.software}.")
-        sentences.append(f"Timing: {_clock(cells)}; in the paper {protocol.timing}.")
-        sentences.append(f"Inputs: {_inputs(cells)}; in the paper {protocol.inputs}.")
+        sentences.append(f"Versions: {_versions(cells)}; in the paper {protocol['software']}.")
+        sentences.append(f"Timing: {_clock(cells)}; in the paper {protocol['timing']}.")
+        sentences.append(f"Inputs: {_inputs(cells)}; in the paper {protocol['inputs']}.")
     elif result.claim.kind is Kind.COUNTER:
-        sentences.append(f"Profiler: Nsight Compute, one call of the longest kernel; in the paper {protocol.profiler}.")
+        sentences.append(
+            f"Profiler: Nsight Compute, one call of the longest kernel; in the paper {protocol['profiler']}."
+        )
     return (*sentences, *own)
 
 

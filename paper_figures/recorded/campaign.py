@@ -82,14 +82,4 @@ def load_runs(folder: Path) -> list[Run]:
 def campaign_end(runs: Sequence[Run]) -> datetime.datetime:
     """When the last of the runs ended, in UTC: the date that every generated file carries."""
     ends = [str(run.manifest.get("ended_utc") or run.manifest["started_utc"]) for run in runs]
-    return max(_parse_utc(text) for text in ends)
-
-
-def _parse_utc(text: str) -> datetime.datetime:
-    try:
-        moment = datetime.datetime.fromisoformat(text)
-    except ValueError:
-        raise PaperFiguresError(
-            f"a manifest has the time {text!r}, needs ISO 8601 as in 2026-01-31T12:00:00Z"
-        ) from None
-    return moment.replace(tzinfo=datetime.UTC) if moment.tzinfo is None else moment.astimezone(datetime.UTC)
+    return max(datetime.datetime.fromisoformat(text).astimezone(datetime.UTC) for text in ends)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from harness.records.errors import HarnessError
 from harness.records.naming import (
     Contestant,
     expand_problems,
@@ -75,25 +74,8 @@ def load_experiment(name: str, configs: Path = CONFIGS) -> Experiment:
         direction=config["direction"],
         dtype=config["dtype"] or "bf16",  # the workload's own: the experiment of gemm_fp8 names its e4m3
         distribution=config["distribution"],
-        problems=_problems(config["problems"], path),
-        contestants=_contestants(config["implementations"], path),
+        problems=tuple(dict.fromkeys(map(problem_text, expand_problems(config["problems"])))),
+        contestants=tuple(parse_contestant(str(label)) for label in config["implementations"]),
         profiled=bool(config["profile"]),
         timer=config["timer"]["kind"],
     )
-
-
-def _problems(entries: object, path: Path) -> tuple[str, ...]:
-    """The texts of an experiment's problems, each once, grids expanded as the harness expands them."""
-    try:
-        return tuple(dict.fromkeys(problem_text(one) for one in expand_problems(entries)))
-    except HarnessError as error:
-        raise PaperFiguresError(f"{path}: {error}") from None
-
-
-def _contestants(labels: object, path: Path) -> tuple[Contestant, ...]:
-    if not isinstance(labels, list):
-        raise PaperFiguresError(f"{path}: implementations is {labels!r}, needs a list such as [tk, cublas]")
-    try:
-        return tuple(parse_contestant(str(label)) for label in labels)
-    except HarnessError as error:
-        raise PaperFiguresError(f"{path}: {error}") from None

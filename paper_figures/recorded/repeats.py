@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from harness.between.contradictions import contradictions
 from harness.between.table import Table
 from harness.runs import Run
-from paper_figures.numbers import fixed
 
 POWER_CAP = "sw_power_cap"
 """The throttle reason of a board at its power limit."""
@@ -55,24 +54,3 @@ def contradicted_by(runs: Sequence[Run]) -> dict[str, frozenset[str]]:
         found.setdefault(left, set()).add(right)
         found.setdefault(right, set()).add(left)
     return {case: frozenset(others) for case, others in found.items()}
-
-
-def repeated_text(runs: Sequence[Run]) -> str:
-    """That absolute rates of one case differ between exhibits and why, in figures where several runs have a case."""
-    text = (
-        "Absolute rates of one kernel differ between exhibits. A large problem runs at the board's power limit, where "
-        "the clock follows the power that every contestant of the rounds takes, and the warmth of the board. "
-        "Contestants that share rounds share the board, not its temperature: a long call runs faster after a frugal "
-        "contestant than after a hungry one. That has moved ratios by up to a few percent in rounds of unbalanced "
-        "order. Where calls were also timed back to back, in blocks, those times are the headline and are called "
-        "settled; the rounds' ratio stands beside it. Where the clocks that were read in the same rounds differ by "
-        f"more than {fixed(CLOCKS_ALIKE_PCT, 0)} %, none is shown."
-    )
-    rates, ratios = repeated(runs)
-    if rates is not None and ratios is not None:
-        text += (
-            f" Of {rates.cases} cases that several runs of this campaign timed at the power limit, the rate differs by "
-            f"{fixed(rates.median, 1)} % in the median and {fixed(rates.greatest, 1)} % at most. Of {ratios.cases} "
-            f"ratios between them it is {fixed(ratios.median, 1)} % and {fixed(ratios.greatest, 1)} %."
-        )
-    return text

@@ -18,8 +18,6 @@ from paper_figures.recorded.experiments import Experiment
 FOLDER = "traces"
 COMPUTES = 1
 """The thread of a block that attends and merges; the other one loads."""
-KNOWN = ("trace_id", "workload", "problem", "dtype", "direction", "contestant", "git_commit", "gpu", "started_utc")
-"""What a trace has to say of itself, as far as it is read here."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +87,6 @@ def _load(path: Path) -> RecordedTrace:
     try:
         document = json.loads(gzip.decompress(path.read_bytes()))
         about = dict(document["otherData"])
-        missing = [name for name in KNOWN if name not in about]
-        if missing:
-            raise PaperFiguresError(f"{path} lacks {', '.join(missing)}: record it again with python -m harness trace")
         gpu = str(about["gpu"]["name"]) if about["gpu"] else ""
         spans = [row for row in document["traceEvents"] if row["ph"] == "X" and row["tid"] == COMPUTES]
         waits = {(row["pid"], row["ts"]): row["dur"] for row in spans if row["cat"] == "wait"}

@@ -26,6 +26,7 @@ from paper_figures.published.reference import Published, find, load_gpus, load_r
 from paper_figures.recorded.repeats import CLOCKS_ALIKE_PCT, POWER_CAP
 from paper_figures.recorded.selection import Cell, Selected
 from paper_figures.shown.exhibit import Compared, Exhibit, ProfileColumn, RowColumn
+from paper_figures.words import say
 
 POWER_LIMIT = "power limit"
 THROTTLE = {POWER_CAP: POWER_LIMIT}
@@ -103,12 +104,6 @@ class Line:
 
 BACK_TO_BACK, IN_ROUNDS = "*", "†"
 """Behind a rate of calls back to back; and of the rounds, where others of its problem are of calls back to back."""
-TWO_WAYS = (
-    f"{BACK_TO_BACK} is a rate of calls back to back; the others are of the interleaved rounds.",
-    f"Where a row has both, {IN_ROUNDS} is on a rate of the rounds. If one comes near ours, ours has both rates: "
-    "compare like marks.",
-)
-"""What the marks mean: the first where a rate is of calls back to back, the second where a row has both."""
 NEAR = 0.9
 """From this share of a rate on another may be taken for as fast; calls back to back are up to 13 % slower."""
 
@@ -147,7 +142,7 @@ def mark_remarks(lines: Sequence[Line]) -> tuple[str, ...]:
         return ()
     problems = dict.fromkeys(line.problem for line in lines)
     mixed = any(is_mixed([one for one in lines if one.problem == problem]) for problem in problems)
-    return TWO_WAYS if mixed else TWO_WAYS[:1]
+    return (say("mark_back_to_back"), *([say("mark_both")] if mixed else []))
 
 
 def never_there(lines: Sequence[Line]) -> dict[Contestant, str]:
@@ -162,7 +157,7 @@ def never_there(lines: Sequence[Line]) -> dict[Contestant, str]:
 def never_there_remarks(exhibit: Compared, lines: Sequence[Line]) -> tuple[str, ...]:
     """Names those, each with its reason: `No column: FlashAttention-2 (flash_attn_2_cuda is not installed).`"""
     named = [f"{contestant_label(one, exhibit.names)} ({why})" for one, why in never_there(lines).items()]
-    return (f"No column: {', '.join(named)}.",) if named else ()
+    return (say("no_column", named=named),) if named else ()
 
 
 def build_lines(exhibit: Exhibit, selections: Sequence[Selected]) -> tuple[Line, ...]:
@@ -246,7 +241,7 @@ def unmeasured(lines: Sequence[Line]) -> str:
     if not left or not ran:
         return ""
     named = "; ".join(left) if len(left) <= NAMED else f"{len(left)} of {len(labels)} problems"
-    return f"Not measured: {named}."
+    return say("unmeasured", problems=named)
 
 
 def _timed_on(contestant: Contestant, lines: Sequence[Line]) -> set[str]:
@@ -290,15 +285,9 @@ def _line(exhibit: Exhibit, selected: Selected, cell: Cell) -> Line:
 def _published(exhibit: Exhibit, selected: Selected, cell: Cell, metric: str) -> Published | None:
     stored = selected.experiment.stored_problem(cell.problem)
     rows = [row for row in load_reference() if row.scope == exhibit.published_scope]
-    return find(
-        rows,
-        exhibit=exhibit.where,
-        workload=selected.experiment.workload,
-        direction=stored.direction,
-        metric=metric,
-        problem="" if exhibit.published_scope else stored.text,
-        contestant=_printed_as(cell.contestant),
-    )
+    problem = "" if exhibit.published_scope else stored.text
+    workload, contestant = selected.experiment.workload, _printed_as(cell.contestant)
+    return find(rows, exhibit.where, workload, stored.direction, problem, contestant, metric)
 
 
 def _printed_as(contestant: Contestant) -> Contestant:

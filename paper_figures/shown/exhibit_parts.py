@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from harness.runs import Run
 from paper_figures.recorded.selection import Selected, select
 from paper_figures.shown.case_rows import Line, build_lines
 from paper_figures.shown.exhibit import Exhibit
+from paper_figures.shown.table import Text
 
 
 @dataclass(frozen=True)
@@ -53,3 +54,13 @@ def gather(runs: Sequence[Run], parts: Sequence[Exhibit], known: dict[str, Part]
             selections = select(runs, part.load_experiment())
             known[part.id] = Part(part, selections, build_lines(part, selections))
     return Sources(tuple(runs), tuple(known[part.id] for part in parts))
+
+
+def case_rows(
+    parts: Sequence[Part], row: Callable[[Part, Line], tuple[Text, ...]]
+) -> tuple[tuple[tuple[Text, ...], ...], tuple[int, ...]]:
+    """The rows of a table with one a case that was run, and those of them that begin another problem."""
+    cases = [(part, line) for part in parts for line in part.lines if line.cell.run is not None]
+    problems = [("", "")] + [(part.exhibit.id, line.problem) for part, line in cases]
+    groups = [place for place, own in enumerate(problems[1:]) if own != problems[place]]
+    return tuple(row(part, line) for part, line in cases), tuple(groups)

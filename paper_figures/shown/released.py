@@ -13,6 +13,7 @@ from paper_figures.published.released import known_cause
 from paper_figures.recorded.selection import EXCUSED
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.report.model import ExhibitReport
+from paper_figures.words import say
 
 
 @dataclass
@@ -40,15 +41,12 @@ def released_failures(exhibits: Sequence[ExhibitReport]) -> str:
                     cause = known_cause(workload, str(cell.row["problem"]), cell.reason)
                     kernel.causes[cause or _seen(cell.reason)] += 1
                 kernel.cases.add(case)
-    said = [_sentence(one) for one in kernels.values() if one.causes]
-    return f"Released ThunderKittens kernels that fail verification here. {' '.join(said)}" if said else ""
-
-
-def _sentence(kernel: _Kernel) -> str:
-    """`Rotary embedding, 8 of 8 problems: it reads wrong rows.`, under the title of the exhibit that has most of it."""
-    [(title, _)] = kernel.titles.most_common(1)
-    parts = [f"{count} of {len(kernel.cases)} problems: {cause}" for cause, count in kernel.causes.most_common()]
-    return f"{title}, {'; '.join(parts)}."
+    failing = [
+        (one.titles.most_common(1)[0][0], len(one.cases), one.causes.most_common())
+        for one in kernels.values()
+        if one.causes
+    ]
+    return say("released_failures", kernels=failing) if failing else ""
 
 
 def _seen(reason: str) -> str:

@@ -6,21 +6,24 @@ today; sentences, counts and numbers are made from their verdicts.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 import yaml
+from pydantic import TypeAdapter, ValidationError
 
+from harness.records.errors import objection
 from paper_figures.errors import PaperFiguresError
+from paper_figures.judged.agreement import of_todays_kernels
 from paper_figures.judged.evaluation import ClaimResult
-from paper_figures.judged.two_gpus import of_todays_kernels
-from paper_figures.judged.verdicts import HOLDING, WITHOUT_NUMBER, Verdict, counted
-from paper_figures.labels import an
+from paper_figures.judged.facts import facts
+from paper_figures.judged.verdicts import WITHOUT_NUMBER, Verdict, counted
 from paper_figures.published.claims import Kind
 from paper_figures.shown.table import ABSENT, Column, Table, Text, claim_line
+from paper_figures.words import capital, say
 
 SUBJECTS = Path(__file__).with_name("subjects.yaml")
 
@@ -35,17 +38,17 @@ class Subject:
     """What the paper says of it, in a few words: `GEMM matches cuBLAS`."""
     paper: tuple[str, ...]
     """Claims against the paper's own opponent or numbers."""
-    today: tuple[str, ...]
+    today: tuple[str, ...] = ()
     """The same against the fastest of today, the main one first; empty where the paper compares with no other."""
-    released: tuple[str, ...]
+    released: tuple[str, ...] = ()
     """Claims over the kernels that the paper's authors released, which are shown and judged, and do not count."""
-    beside: tuple[str, ...]
+    beside: tuple[str, ...] = ()
     """Claims that are shown and judged, and do not count: software of today over a number of 2024."""
 
     @property
     def title(self) -> str:
         """Its name at the beginning of a sentence."""
-        return f"{self.name[:1].upper()}{self.name[1:]}"
+        return capital(self.name)
 
 
 @dataclass(frozen=True)
@@ -73,20 +76,9 @@ class Headline:
 def load_subjects(path: Path = SUBJECTS) -> tuple[Subject, ...]:
     """The subjects in the paper's order; raises `PaperFiguresError` for an entry that cannot be read."""
     try:
-        entries = yaml.safe_load(path.read_text())["subjects"]
-        return tuple(
-            Subject(
-                name=str(entry["name"]),
-                says=str(entry["says"]),
-                paper=tuple(entry["paper"]),
-                today=tuple(entry.get("today", ())),
-                released=tuple(entry.get("released", ())),
-                beside=tuple(entry.get("beside", ())),
-            )
-            for entry in entries
-        )
-    except (OSError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
-        raise PaperFiguresError(f"{path} cannot be read: {error!r}") from None
+        return TypeAdapter(tuple[Subject, ...]).validate_python(yaml.safe_load(path.read_text())["subjects"])
+    except ValidationError as error:
+        raise PaperFiguresError(f"{path} cannot be read: {objection(error)}") from None
 
 
 def headlines(results: Sequence[ClaimResult]) -> tuple[Headline, ...]:
@@ -103,15 +95,17 @@ def summary_sentences(subjects: Sequence[Headline], results: Sequence[ClaimResul
     """What a reader should know first; the tables have the rest, and every name and count is from the verdicts."""
     if not results:
         return ()
-    verdicts = [result.verdict for result in results]
-    released = sum(result.claim.kind is Kind.RELEASED for result in results)
-    among = f", {released} of them over the authors' released kernels" if released else ""
-    sentences = [f"Of {len(results)} claims{among}: {counted(verdicts)}."]
-    sentences += lost_sentences(subjects)
+    claims = facts(results)
+    verdicts = counted([result.verdict for result in results])
+    released = (claims.against == "released").sum()
     paper = [one for one in subjects if any(result.verdict is Verdict.SHORT for result in one.paper)]
-    sentences += _listed("Falls short of the paper itself, in part or in all", paper)
     untested = [one for one in subjects if one.paper and all(result.verdict in WITHOUT_NUMBER for result in one.paper)]
-    return (*sentences, *_listed("Not tested, or not comparable", untested))
+    return (
+        say("all_claims", count=len(claims), released=released, verdicts=verdicts),
+        *lost_sentences(subjects),
+        *([say("short_of_the_paper", names=_names(paper))] if paper else []),
+        *([say("untested", names=_names(untested))] if untested else []),
+    )
 
 
 def verdict_sentence(results: Sequence[ClaimResult]) -> str:
@@ -119,51 +113,27 @@ def verdict_sentence(results: Sequence[ClaimResult]) -> str:
 
     Those over the released kernels do not count.  How many have a bar of this project's own is said.
     """
-    counting = [one for one in results if one.claim.kind is not Kind.RELEASED]
-    tested = [one.verdict for one in counting if one.verdict not in WITHOUT_NUMBER]
-    if not tested:
-        return "No claim is tested yet."
-    hold, lost, short, differ = (
-        sum(one in kinds for one in tested)
-        for kinds in (HOLDING, (Verdict.OVERTAKEN,), (Verdict.SHORT,), (Verdict.DIFFERS,))
-    )
-    rest = len(tested) - hold - lost - short - differ
-    parts = [f"{hold} hold{'s' if hold == 1 else ''}"]
-    overtaken = f"{lost} hold{'s' if lost == 1 else ''} over the paper's opponent but not over today's libraries"
-    parts += [overtaken] if lost else []
-    parts += [f"{short} fall{'s' if short == 1 else ''} short"] if short else []
-    parts += [f"{differ} differ{'s' if differ == 1 else ''}"] if differ else []
-    parts += [f"{rest} {'is' if rest == 1 else 'are'} undecided"] if rest else []
-    listed = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
-    own = sum(not one.claim.printed for one in counting if one.verdict not in WITHOUT_NUMBER)
-    bars = f" For {own} of them the paper prints no number: the bars are ours." if own else ""
-    return f"Of {len(tested)} tested claims, {listed}.{bars}"
+    return say("tested", claims=facts(results))
 
 
 def uncounted_sentence(results: Sequence[ClaimResult]) -> str:
     """Which claims that sentence leaves out, and where they are counted; empty without any."""
-    left = [one.verdict for one in results if one.claim.kind is Kind.RELEASED]
-    if not left:
-        return ""
-    claims = f"{len(left)} claim{'s' if len(left) > 1 else ''}"
-    return f"Not counted here, but among all claims: {claims} over the authors' released kernels ({counted(left)})."
+    left = [one.verdict for one in results if one.claim.against == "released"]
+    return say("released_claims", count=len(left), verdicts=counted(left)) if left else ""
 
 
-def stale_sentence(results: Sequence[ClaimResult], others: Sequence[ClaimResult] = (), gpu: str = "") -> str:
+def stale_sentence(
+    results: Sequence[ClaimResult], others: Mapping[str, Sequence[ClaimResult]] = MappingProxyType({})
+) -> str:
     """How many claims rest on times of kernels that have changed since, in a sentence; empty if none does.
 
-    A second says how many of them `others` decide with today's kernels: the results of another GPU, called `gpu`.
+    More sentences say how many of them the results of other campaigns, by name, decide with today's kernels.
     """
-    old = sum(bool(one.stale) for one in results)
-    if not old:
+    if not (old := facts(results).stale.sum()):
         return ""
-    rest, are = ("rests", "is") if old == 1 else ("rest", "are")
-    said = f"{rest} on kernels that have changed since they were timed"
-    sentence = f"{old} of {len(results)} claims {said}, and {are} marked stale."
-    fresh = of_todays_kernels(results, others)
-    if not fresh:
-        return sentence
-    return f"{sentence} {fresh} of these {'is' if fresh == 1 else 'are'} recorded with today's kernels on {an(gpu)}."
+    fresh = {name: of_todays_kernels(results, own) for name, own in others.items()}
+    more = [say("decided_elsewhere", fresh=count, name=name) for name, count in fresh.items() if count]
+    return " ".join([say("stale", old=old, claims=len(results)), *more])
 
 
 def lost_sentences(subjects: Sequence[Headline]) -> list[str]:
@@ -172,14 +142,16 @@ def lost_sentences(subjects: Sequence[Headline]) -> list[str]:
     It is no longer true where a claim on the subject holds against what the paper compared with.  Where the paper
     prints no number, it has not said so, and nothing of it is untrue.
     """
-    sentences = []
-    for subject in (one for one in subjects if one.lost is not None):
-        assert subject.lost is not None
-        overtaken = any(one.verdict is Verdict.OVERTAKEN for one in subject.every)
-        before = "No longer true" if overtaken else "Not true"
-        before = before if subject.lost.claim.printed else "A bar of this project's own, not reached"
-        sentences.append(f"{before}: {subject.lost.claim.sentence.rstrip('.')} ({claim_line(subject.lost)}).")
-    return sentences
+    return [
+        say(
+            "lost",
+            claim=one.lost.claim,
+            overtaken=any(result.verdict is Verdict.OVERTAKEN for result in one.every),
+            line=claim_line(one.lost),
+        )
+        for one in subjects
+        if one.lost is not None
+    ]
 
 
 def lost_subjects(subjects: Sequence[Headline]) -> str:
@@ -187,25 +159,26 @@ def lost_subjects(subjects: Sequence[Headline]) -> str:
     lost = [
         one for one in subjects if any(result.verdict is Verdict.SHORT and result.claim.printed for result in one.today)
     ]
-    return "".join(_listed("At least one claim falls short against today's fastest library in", lost))
+    return say("short_of_today", names=_names(lost)) if lost else ""
 
 
-def _listed(before: str, subjects: Sequence[Headline]) -> list[str]:
-    return [f"{before}: {'; '.join(one.subject.name for one in subjects)}."] if subjects else []
+def _names(subjects: Sequence[Headline]) -> list[str]:
+    return [one.subject.name for one in subjects]
 
 
 def kinds_table(results: Sequence[ClaimResult]) -> Table:
     """A row a kind of claim, a column a verdict: speed-ups are not added to lines of code."""
-    verdicts = [one for one in Verdict if any(result.verdict is one for result in results)]
-    kinds = [kind for kind in Kind if any(result.claim.kind is kind for result in results)]
+    claims = facts(results)
+    verdicts = [str(one) for one in Verdict if any(claims.verdict == one)]
     rows = []
-    for kind in kinds:
-        counts = Counter(result.verdict for result in results if result.claim.kind is kind)
-        cells = (Text(str(counts[one]) if counts[one] else ABSENT, kind="number") for one in verdicts)
-        rows.append((Text(f"{kind[:1].upper()}{kind[1:]}"), Text(str(counts.total()), kind="number"), *cells))
+    for kind in (kind for kind in Kind if any(claims.kind == kind)):
+        counts = claims[claims.kind == kind].verdict.value_counts()
+        numbers = [counts.sum(), *(counts[one] for one in verdicts)]
+        cells = (Text(str(one) if one else ABSENT, kind="number") for one in numbers)
+        rows.append((Text(capital(kind)), *cells))
     return Table(
         caption="By kind: how many claims have which verdict",
-        columns=(Column("Kind of claim"), Column("Claims", True), *(Column(str(one), True) for one in verdicts)),
+        columns=(Column("Kind of claim"), Column("Claims", True), *(Column(one, True) for one in verdicts)),
         rows=tuple(rows),
         remarks=(),
     )

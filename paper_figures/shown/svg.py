@@ -19,21 +19,6 @@ GRID = 3
 """Between dots in that plot: samples nearer to each other are one dot."""
 
 
-def badge_svg(name: str, value: str) -> str:
-    """A badge for a README, in the two fields that badges have."""
-    left, right = (round(6.6 * len(text) + 12) for text in (name, value))
-    texts = "".join(
-        f'<text x="{x:g}" y="14" text-anchor="middle">{escape(text)}</text>'
-        for x, text in ((left / 2, name), (left + right / 2, value))
-    )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="20" role="img" '
-        f'aria-label="{escape(name)}: {escape(value)}"><rect width="{left}" height="20" fill="#444d56"/>'
-        f'<rect x="{left}" width="{right}" height="20" fill="#0757b3"/>'
-        f'<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">{texts}</g></svg>\n'
-    )
-
-
 def histogram_svg(samples: np.ndarray, label: str) -> str:
     """A histogram of (n,) latencies in us between their 1st and 99th percentile, with a line at the median."""
     low, median, high = (float(value) for value in np.percentile(samples, (1, 50, 99)))

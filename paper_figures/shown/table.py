@@ -16,6 +16,7 @@ from paper_figures.numbers import RATIO, ROOF, fixed, given, measured_interval, 
 from paper_figures.published.claims import Claim, Kind
 from paper_figures.shown.case_rows import POWER_LIMIT, Line
 from paper_figures.shown.exhibit import Compared, Exhibit
+from paper_figures.words import say
 
 ABSENT = "–"
 BASELINE = "baseline"
@@ -135,20 +136,14 @@ def settled_remarks(lines: Sequence[Line]) -> tuple[str, ...]:
     """What a settled number is; nothing where no line has one."""
     if all(line.rounds_rate is None and line.rounds_ratio is None for line in lines):
         return ()
-    return (
-        "Settled is a time of calls back to back, in blocks of a third of a second and more; it is the headline where "
-        "a case has one. The number of the interleaved rounds follows it.",
-    )
+    return (say("back_to_back"),)
 
 
 def clock_remarks(lines: Sequence[Line]) -> tuple[str, ...]:
     """What a clock beside a rate is; nothing where no line has one."""
     if not any(_clock(line) for line in lines):
         return ()
-    return (
-        "A clock beside a rate is the SM clock of its rounds, which the board's power limit kept below the highest. "
-        "Such rates are compared by their ratios, within a problem.",
-    )
+    return (say("clocks"),)
 
 
 def _clock(line: Line) -> str:
@@ -170,7 +165,7 @@ def rate_text(line: Line) -> Text:
     if line.rate is None:
         return Text(words(line.cell.status), note=line.cell.reason, case=line.cell.key, kind="status")
     own = line.cell.own_bound
-    rounds = "" if line.rounds_rate is None else f"settled, in rounds {quantity(line.rounds_rate, 'TFLOPS')}"
+    rounds = "" if line.rounds_rate is None else f"back to back, in rounds {quantity(line.rounds_rate, 'TFLOPS')}"
     parts = ("stale" if line.cell.stale else "", "less precise by design" if own else "", rounds or _clock(line))
     detail = ", ".join(filter(None, parts))
     note = "; ".join(filter(None, (line.cell.stale, own)))
@@ -185,7 +180,7 @@ def ratio_text(line: Line) -> Text:
     if line.ratio_verdict in NO_DIFFERENCE and line.ratio_margin_pct is not None:
         detail += f" ±{fixed(line.ratio_margin_pct, 2)} %"
     if line.rounds_ratio is not None:
-        detail += f" settled, in rounds {quantity(line.rounds_ratio.value, RATIO)}"
+        detail += f" back to back, in rounds {quantity(line.rounds_ratio.value, RATIO)}"
     return Text(quantity(line.ratio.value, RATIO), detail=detail, case=line.cell.key, kind="number")
 
 
@@ -207,19 +202,18 @@ def number_text(value: float | None, digits: int, key: str) -> Text:
 def claims_table(
     results: Sequence[ClaimResult],
     caption: str = "Verdicts",
-    gpu: str = "",
-    also: Mapping[str, Text] = MappingProxyType({}),
+    also: Mapping[str, Mapping[str, Text]] = MappingProxyType({}),
 ) -> Table:
     """One row a claim: where, what, the published and the measured number, and the verdict with its reason.
 
-    also: the verdicts on another GPU by the claim's id, in a column of their own; `gpu` is what it is called.
+    also: the verdicts of other campaigns by name, each by the claim's id, in a column each.
     """
-    beside = (f"Also on {gpu}",) if also else ()
+    beside = [f"Also on {name}" for name in also]
     columns = ("Verdict", "Where", "Claim", "Published", "Accepted", "Measured", *beside, "Reason")
     rows = []
     for result in results:
         *cells, reason = _claim_row(result)
-        rows.append((*cells, *([also.get(result.claim.id, Text(ABSENT))] if also else []), reason))
+        rows.append((*cells, *(own.get(result.claim.id, Text(ABSENT)) for own in also.values()), reason))
     return Table(
         caption=caption,
         columns=tuple(Column(title) for title in columns),
@@ -279,7 +273,7 @@ def measured_span(result: ClaimResult) -> str:
     settled = sum(one.settled for one in known)
     if not settled:
         return text
-    return f"{text} settled" if settled == len(known) else f"{text}, {settled} of {len(known)} settled"
+    return f"{text} back to back" if settled == len(known) else f"{text}, {settled} of {len(known)} back to back"
 
 
 def measured_range(result: ClaimResult) -> str:
@@ -420,7 +414,7 @@ def _measured_cell(result: PointResult, interval: bool) -> Text:
     bounds = measured_interval(measured, result.unit) if interval else ""
     return Text(
         quantity(measured.value, result.unit),
-        detail=" ".join(filter(None, (bounds, "settled" * measured.settled))),
+        detail=" ".join(filter(None, (bounds, "back to back" * measured.settled))),
         case=result.case_key,
         kind="number",
     )

@@ -19,7 +19,6 @@ import pytest
 
 from harness.records.places import CODE
 from paper_figures.command import digest, reproduce, steps
-from paper_figures.command.unchanged import digest_of_inputs
 from paper_figures.exhibits import choose_exhibits, load_exhibits
 from paper_figures.recorded.configuration import CONFIGS
 from paper_figures.shown.derived import measured_exhibits
@@ -66,12 +65,13 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def kept(request: pytest.FixtureRequest, shared: Path) -> Path:
     """What sessions have in common until something changes that a report is made from."""
+    from inputs import digest_of_inputs
+
     cache = getattr(request.config, "cache", None)
     if cache is None:
         return shared
     place = Path(cache.mkdir("recorded_report"))
-    looks = digest_of_inputs(CODE / "tests" / "paper_figures")
-    now = place / digest_of_inputs(CODE / "results", [looks])[:16]
+    now = place / digest_of_inputs([CODE / "results", CODE / "tests" / "paper_figures"])[:16]
     for old in place.iterdir():
         if old != now:
             shutil.rmtree(old, ignore_errors=True)

@@ -93,3 +93,9 @@ class Recorded:
 
     folder: Path
     status: int
+
+
+def key_of(file: str) -> str:
+    """The case that a place within a report is of: the inverse of `case_file`."""
+    page, _, case = file.removeprefix("cases/").partition(".html#")
+    return f"{page}-{case}"

@@ -1,4 +1,4 @@
-"""`.ci/site`: the nights that GitHub keeps are put together, and the site is made for its address."""
+"""`.ci/site`: the nights that GitHub keeps are put together, and the site is made with them."""
 
 import os
 import shutil
@@ -34,16 +34,14 @@ def checkout(tmp_path):
     return tmp_path
 
 
-def site(checkout, nights, *words):
+def site(checkout, nights):
     (checkout / "listed").write_text("\n".join(nights))
     environment = {**os.environ, "PATH": f"{checkout}/bin:{os.environ['PATH']}"}
-    return subprocess.run(
-        [checkout / ".ci" / "site", *words], env=environment, capture_output=True, text=True, check=False
-    )
+    return subprocess.run([checkout / ".ci" / "site"], env=environment, capture_output=True, text=True, check=False)
 
 
 def test_the_nights_are_put_together(checkout):
-    done = site(checkout, NIGHTS, "https://example.org/tk")
+    done = site(checkout, NIGHTS)
     assert done.returncode == 0, done.stderr
     assert "night 103: no artifact is left of it" in done.stdout
     found = sorted(
@@ -54,16 +52,9 @@ def test_the_nights_are_put_together(checkout):
         "nights/nightly/20260101T000000Z-aaaaaa",
         "nights/nightly/20260102T000000Z-bbbbbb",
     ]
-    words = "--site https://example.org/tk/report nights/nightly"
-    assert (checkout / "said").read_text().strip() == f"make site EXTRAS=docs,figures SITE_ARGS={words}"
+    assert (checkout / "said").read_text().strip() == "make site EXTRAS=docs,figures SITE_ARGS=nights/nightly"
 
 
 def test_without_a_night_there_is_a_site(checkout):
-    assert site(checkout, [], "https://example.org/tk").returncode == 0
-    assert "--nights" not in (checkout / "said").read_text()
-
-
-def test_it_wants_an_address(checkout):
-    done = site(checkout, [])
-    assert done.returncode != 0
-    assert "usage: .ci/site" in done.stderr
+    assert site(checkout, []).returncode == 0
+    assert "nights/" not in (checkout / "said").read_text()

@@ -10,7 +10,7 @@ from harness.records.naming import problem_keys
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.numbers import ROOF
 from paper_figures.shown.case_rows import Line
-from paper_figures.shown.exhibit_parts import Part, Sources
+from paper_figures.shown.exhibit_parts import Part, Sources, case_rows
 from paper_figures.shown.figure import Points, Scale, panel_width, percent_ticks, plot, sheet
 from paper_figures.shown.table import (
     ABSENT,
@@ -28,23 +28,15 @@ from paper_figures.shown.table import (
 
 def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
     """One row a case: batch, rate, share of the roof, speed relative to the fastest library."""
-    rows: list[tuple[Text, ...]] = []
-    groups: list[int] = []
-    problem = ""
-    for part in sources.parts:
-        for line in (one for one in part.lines if one.cell.run is not None):
-            if line.problem != problem:
-                groups.append(len(rows))
-            problem = line.problem
-            rows.append(_row(part, line))
+    rows, groups = case_rows(sources.parts, _row)
     numeric = ("N", "Batch", "TFLOPS", "% of roof", "× fastest library")
     titles = ("Kernel", "Form", "Implementation", *numeric, "Run")
     return Table(
         caption="Beyond the paper: Batch sizes",
         columns=tuple(Column(title, title in numeric) for title in titles),
-        rows=tuple(rows),
+        rows=rows,
         remarks=clock_remarks(sources.lines),
-        groups=tuple(groups),
+        groups=groups,
     )
 
 

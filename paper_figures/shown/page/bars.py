@@ -23,6 +23,7 @@ from paper_figures.shown.exhibit import Exhibit, opponent
 from paper_figures.shown.figure import DIAMOND, SERIES, Panel, panel_width, sheet
 from paper_figures.shown.page.wide import print_beside
 from paper_figures.shown.render.html import case_file
+from paper_figures.words import say
 
 WIDTHS = {1: 1120, 2: 550, 3: 365}
 """Of a panel, by how many stand side by side; four and more share a row of four."""
@@ -116,12 +117,8 @@ def _rect(series: int, left: float, wide: float, y: float) -> str:
 
 def bars_caption(lines: Sequence[Line]) -> str:
     """How to read the bars of an exhibit."""
-    parts = ["Bars are measured rates", "thin lines reach from the 10th to the 90th percentile"]
-    if any(line.rate is not None and line.rate.settled for line in lines):
-        parts.append("of calls back to back, where a case has them, from the slowest to the fastest block")
-    if published_gpus(lines):
-        parts.append("hollow diamonds are the paper's numbers on its GPU")
-    return f"{', '.join([*parts, '× marks a case without a time'])}."
+    settled = any(line.rate is not None and line.rate.settled for line in lines)
+    return say("bars", settled=settled, printed=bool(published_gpus(lines)))
 
 
 def _legend(exhibit: Exhibit, lines: Sequence[Line], order: Sequence[Contestant]) -> str:
@@ -322,7 +319,7 @@ def answer(exhibit: Exhibit, line: Line) -> str:
     if line.rate is None:
         rows.append(": ".join(filter(None, (words(line.cell.status), line.cell.reason))))
     else:
-        settled = " settled" if line.rate.settled else ""
+        settled = " back to back" if line.rate.settled else ""
         bounds = interval_text(line.rate, decimals(line.rate.value) + 1)
         rows.append(f"{quantity(line.rate.value, 'TFLOPS')} TFLOPS {bounds}{settled}")
         if line.rate_pct is not None:

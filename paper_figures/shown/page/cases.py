@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -20,11 +18,12 @@ from paper_figures.judged.verdicts import Missing
 from paper_figures.labels import contestant_label, words
 from paper_figures.recorded.headline import headline_latency
 from paper_figures.recorded.selection import Cell
-from paper_figures.shown.case_rows import BACK_TO_BACK, IN_ROUNDS, TWO_WAYS
+from paper_figures.shown.case_rows import BACK_TO_BACK, IN_ROUNDS
 from paper_figures.shown.compressed import gzipped
 from paper_figures.shown.render.html import case_file
 from paper_figures.shown.report.model import Report
 from paper_figures.shown.table import Table, Text
+from paper_figures.words import say
 
 Record = dict[str, Any]
 COLUMNS = {
@@ -199,23 +198,16 @@ def write_files(rows: Sequence[Record], columns: Mapping[str, str], path: Path, 
     packed: as `.csv.gz` and `.json.gz`, a tenth of the bytes, which pandas and others read as they are.
     """
     own = [{name: row[name] for name in columns} for row in rows]
+    frame = pd.DataFrame(own, columns=list(columns))
     document = {"columns": dict(columns), "rows": [list(row.values()) for row in own]}
-    for suffix, text in ((".csv", _csv(own, columns)), (".json", _json(document))):
+    for suffix, text in ((".csv", frame.to_csv(index=False)), (".json", _json(document))):
         if packed:
             path.with_suffix(f"{suffix}.gz").write_bytes(gzipped(text.encode()))
         else:
             path.with_suffix(suffix).write_text(text, encoding="utf-8")
-    table = pa.Table.from_pandas(pd.DataFrame(own, columns=list(columns)), preserve_index=False)
+    table = pa.Table.from_pandas(frame, preserve_index=False)
     bare = table.replace_schema_metadata(None)  # what pandas adds is longer than most of these tables
     pq.write_table(bare, path.with_suffix(".parquet"), compression="zstd", write_statistics=False)
-
-
-def _csv(rows: Sequence[Record], columns: Mapping[str, str]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
 
 
 def _json(value: Mapping[str, Any]) -> str:
@@ -242,9 +234,8 @@ def _rate_marks(every: Sequence[Record]) -> dict[str, str]:
 def mark_legend(every: Sequence[Record]) -> list[str]:
     """What the marks of the page of all cases mean, a sentence each that it has."""
     used = set(_rate_marks(every).values())
-    alike = f"{IN_ROUNDS} is on a rate of the rounds where another of its problem is of calls back to back: "
-    legend = {BACK_TO_BACK: TWO_WAYS[0], IN_ROUNDS: f"{alike}compare like marks."}
-    return [sentence for mark, sentence in legend.items() if mark in used]
+    legend = {BACK_TO_BACK: "mark_back_to_back", IN_ROUNDS: "mark_rounds"}
+    return [say(sentence) for mark, sentence in legend.items() if mark in used]
 
 
 def shown_cases(every: Sequence[Record]) -> str:

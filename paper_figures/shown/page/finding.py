@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from harness.records.naming import Contestant
 from paper_figures.intervals import Measured
 from paper_figures.judged.evaluation import ClaimResult
+from paper_figures.judged.facts import facts
 from paper_figures.judged.quantities import fastest, speedup
 from paper_figures.judged.verdicts import HOLDING, WITHOUT_NUMBER, Missing, Verdict, counted
 from paper_figures.labels import OURS, RELEASED, contestant_label, words
@@ -24,6 +25,7 @@ from paper_figures.shown.exhibit import Compared, Exhibit
 from paper_figures.shown.report.model import ExhibitReport
 from paper_figures.shown.summary import load_subjects
 from paper_figures.shown.table import measured_range, published_range
+from paper_figures.words import capital, say
 
 LISTED = 2
 """Claims that a box names: those of the main kinds first."""
@@ -88,13 +90,13 @@ def headline(report: ExhibitReport, results: Sequence[ClaimResult]) -> str:
         return "; ".join([first, *map(inside, others)])
     ours = _winners(report)
     said = [held(results)] if results else []
-    said += [f"ours is fastest on {_of(*ours)}"] if ours else []
+    said += [say("fastest_on", count=ours[0], total=ours[1])] if ours else []
     return ": ".join(filter(None, (report.exhibit.title, "; ".join(said))))
 
 
 def alone(title: str, finding: str) -> str:
     """A finding as it stands under its title, without repeating it; empty where it says no more."""
-    return "" if finding == title else _sentence(finding.removeprefix(f"{title}: "))
+    return "" if finding == title else capital(finding.removeprefix(f"{title}: "))
 
 
 def inside(text: str) -> str:
@@ -112,23 +114,16 @@ def outcome(paper: Sequence[ClaimResult], today: Sequence[ClaimResult]) -> str:
 
     A claim on today's fastest falls short of the paper's margin, and need not be behind: the words tell the two apart.
     """
-    verdicts = [one.verdict for one in paper if one.verdict not in WITHOUT_NUMBER]
-    short = [one for one in today if one.verdict is Verdict.SHORT]
-    caught_up = any(_behind(one) for one in short)
-    lost = ""
-    if short:
-        lost = "today's libraries have caught up" if caught_up else "by a smaller margin over today's libraries"
-    if not verdicts:
-        judged = [one.verdict for one in today if one.verdict not in WITHOUT_NUMBER]
-        if not judged:
-            return ": not tested"
-        return ": not so over today's fastest" if short else ", over today's fastest too"
-    good = [one for one in verdicts if one in (*HOLDING, Verdict.OVERTAKEN)]
-    if len(good) == len(verdicts):
-        return f", {'but ' if caught_up else ''}{lost}" if lost else ""
-    if good:
-        return f", in part{', ' if lost else ''}{'and ' if caught_up else ''}{lost}"
-    return ": too close to call" if Verdict.SHORT not in verdicts else ": falls short"
+    own, over = facts(paper).query("decided"), facts(today).query("decided")
+    return say(
+        "outcome",
+        tested=len(own),
+        hold=(own.holds | (own.verdict == Verdict.OVERTAKEN)).sum(),
+        short=any(own.verdict == Verdict.SHORT),
+        today=len(over),
+        today_short=any(over.verdict == Verdict.SHORT),
+        caught_up=any(one.verdict is Verdict.SHORT and _behind(one) for one in today),
+    )
 
 
 def _behind(result: ClaimResult) -> bool:
@@ -139,15 +134,8 @@ def _behind(result: ClaimResult) -> bool:
 
 def held(results: Sequence[ClaimResult]) -> str:
     """`5 of 7 tested claims hold`, or that none is tested; claims over the released kernels do not count."""
-    counting = [one for one in results if one.claim.against != "released"]
-    tested = [one for one in counting if one.verdict not in WITHOUT_NUMBER]
-    if not tested:
-        return "not tested here"
-    hold = sum(one.verdict in HOLDING for one in tested)
-    if len(tested) == 1:
-        undecided = tested[0].verdict is Verdict.CLOSE
-        return f"its tested claim {'holds' if hold else 'is undecided' if undecided else 'does not hold'}"
-    return f"{'all' if hold == len(tested) else hold} of {len(tested)} tested claims hold"
+    tested = facts(results).query("decided and against != 'released'")
+    return say("held", tested=len(tested), hold=tested.holds.sum(), undecided=any(tested.verdict == Verdict.CLOSE))
 
 
 PAPER, PUBLISHED, CLAIMS = "Against the paper", "Against what was published", "Its claims"
@@ -171,28 +159,25 @@ def _claims_box(own: Sequence[ClaimResult], over: str) -> Box | None:
     order = [one for kind in MAIN for one in own if one.claim.kind is kind]
     order += [one for one in own if one not in order]
     named = [one for one in order if measured_range(one)][:LISTED]
-    lines = [f"{_mark(one)} {one.claim.sentence} Here {measured_range(one)}{_paper(one, over)}." for one in named]
+    lines = [_boxed(one, over) for one in named]
     rest = len(own) - len(lines)
     if not lines:
         lines = [own[0].reason]
     elif rest:
-        lines.append(f"{rest} more claim{'s' if rest > 1 else ''} below.")
-    return Box(_tone(verdicts), over, _sentence(held(own)), tuple(lines))
+        lines.append(say("more_claims", count=rest))
+    return Box(_tone(verdicts), over, capital(held(own)), tuple(lines))
 
 
-def _mark(result: ClaimResult) -> str:
-    fastest = result.verdict is Verdict.OVERTAKEN and result.today is not None and result.today.ahead
-    return f"{_sentence(str(result.verdict))}{', in its margin alone' if fastest else ''}:"
-
-
-def _paper(result: ClaimResult, over: str) -> str:
-    published = published_range(result)
-    where = "published" if over == PUBLISHED else "in the paper"
-    return f", {where} {published}" if published else ""
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
+def _boxed(result: ClaimResult, over: str) -> str:
+    return say(
+        "boxed_claim",
+        verdict=str(result.verdict),
+        margin_alone=result.verdict is Verdict.OVERTAKEN and result.today is not None and result.today.ahead,
+        sentence=result.claim.sentence,
+        here=measured_range(result),
+        published=published_range(result),
+        where="published" if over == PUBLISHED else "in the paper",
+    )
 
 
 def _tone(verdicts: Sequence[Verdict]) -> str:
@@ -231,25 +216,22 @@ def _released_box(report: ExhibitReport, results: Sequence[ClaimResult]) -> Box 
     timed = sum(one.timed for one in known)
     if not timed:
         reasons = dict.fromkeys(one.reason for one in known)
-        return Box("none", over, _sentence(words(known[0].status)), (next(iter(reasons)),))
+        return Box("none", over, capital(words(known[0].status)), (next(iter(reasons)),))
     lines = []
     if mine is not None:
-        lines.append(f"Ours is {mine.text} its speed, {_mean(mine)}.")
+        lines.append(say("ours_to_released", span=mine.text, mean=_mean(mine)))
     if timed < len(known):
-        lines.append(f"It runs on {timed} of {len(known)} problems here.")
+        lines.append(say("runs_on", count=timed, total=len(known)))
     if verdicts := [one.verdict for one in results if one.claim.against == "released"]:
-        lines.append(f"Claims over the released code: {counted(verdicts)}.")
+        lines.append(say("over_released", verdicts=counted(verdicts)))
     best = _over(report.selections, THEIRS, libraries(report.exhibit)) if libraries(report.exhibit) else None
     if best is None:
-        return Box("none", over, f"Timed on {_of(timed, len(known))}", tuple(lines))
-    return Box(_ahead(best), over, f"{best.text} the fastest library", (f"{_sentence(_mean(best))}.", *lines))
+        return Box("none", over, say("timed_on", count=timed, total=len(known)), tuple(lines))
+    return Box(_ahead(best), over, f"{best.text} the fastest library", (f"{capital(_mean(best))}.", *lines))
 
 
 def _mean(ratios: Ratios) -> str:
-    count = len(ratios.values)
-    if count == 1:
-        return "one problem"
-    return f"geometric mean {with_unit(quantity(ratios.mean, RATIO), RATIO)} over {count} problems"
+    return say("mean", mean=with_unit(quantity(ratios.mean, RATIO), RATIO), count=len(ratios.values))
 
 
 def _ahead(ratios: Ratios) -> str:
@@ -278,19 +260,18 @@ def _today_box(report: ExhibitReport, results: Sequence[ClaimResult]) -> Box | N
         and isinstance(own := speedup(one, OURS_DEFAULT, (best.contestant,)), Measured)
         and own.value < 1
     )
-    lines = [f"{_sentence(_mean(ratios))}. Ours is ahead on {_of(first, problems)}."]
+    lines = [say("ours_ahead", mean=_mean(ratios), count=first, total=problems)]
     if others:
-        listed = ", ".join(f"{name} on {count}" for name, count in others.most_common(3))
-        lines.append(f"Ahead of ours: {listed}.")
+        lines.append(say("ahead_of_ours", others=others.most_common(3)))
     if today:
-        lines.append(f"Claims over today's fastest: {counted([one.verdict for one in today])}.")
+        lines.append(say("over_today", verdicts=counted([one.verdict for one in today])))
     if missing := absent_libraries(report.exhibit, report.lines):
-        lines.append(f"Absent: {', '.join(missing)}.")
+        lines.append(say("absent", names=missing))
     if nobody := unmeasured(report.lines):
         lines.append(nobody)
     if isinstance(report.exhibit, Exhibit) and report.exhibit.not_among:
-        lines.append(f"{_sentence(report.exhibit.not_among)}.")
-    return Box(_ahead(ratios), TODAY, f"Ours: {ratios.text} its speed", tuple(lines))
+        lines.append(f"{capital(report.exhibit.not_among)}.")
+    return Box(_ahead(ratios), TODAY, say("ours_to_today", span=ratios.text), tuple(lines))
 
 
 def _winners(report: ExhibitReport) -> tuple[int, int] | None:
@@ -299,9 +280,3 @@ def _winners(report: ExhibitReport) -> tuple[int, int] | None:
         return None
     ratios = _over(report.selections, OURS_DEFAULT, libraries(report.exhibit))
     return None if ratios is None else (sum(one > 1 for one in ratios.values), len(ratios.values))
-
-
-def _of(count: int, total: int) -> str:
-    if total == 1:
-        return "its one problem" if count else "none"
-    return f"{'all' if count == total else count} {'' if count == total else 'of '}{total} problems"

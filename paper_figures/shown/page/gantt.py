@@ -14,6 +14,7 @@ from paper_figures.numbers import significant
 from paper_figures.recorded.machine_code import has_changed
 from paper_figures.recorded.traces import RecordedTrace
 from paper_figures.shown.exhibit import Exhibit
+from paper_figures.words import say
 
 WIDTH, LEFT, RIGHT, TOP, BOTTOM = 640, 34, 34, 4, 20
 """Of the drawing and its margins; at the right there is half of the last tick's number, and the unit."""
@@ -43,21 +44,17 @@ def caption(trace: RecordedTrace, exhibit: Exhibit) -> tuple[str, ...]:
     waits = sum(one.waited - one.start for one in trace.instructions) / len(ends)
     idle = sum(us - end for end in ends.values()) / len(ends)
     parts, merges = (sum(one.opcode == name for one in trace.instructions) for name in (ATTEND, MERGE))
-    residual = about.get("clock_residual_us")
-    fit = f" Their clocks are fitted to one time within {significant(residual)} µs." if residual else ""
+    residual, kernel = about.get("clock_residual_us"), about.get("kernel")
     library = contestant_label(parse_contestant(about["contestant"]), exhibit.names)
     commit = f"{str(about['git_commit'])[:12]}{' with local changes' if about.get('git_dirty') else ''}"
-    kernel = about.get("kernel")
-    changed = " The machine code of kernels that record has changed since." if kernel and has_changed(kernel) else ""
+    fit = significant(residual) if residual else ""
+    times = {"us": significant(us), "waits": significant(waits), "idle": significant(idle)}
+    changed = kernel is not None and has_changed(kernel)
     return (
-        f"A call of {library}: {exhibit.name_problem(about['problem'])}. Each row is a block, and each block has a "
-        f"multiprocessor of its own.{fit}",
-        f"Blue: {parts} instructions that attend to a stretch of keys. Orange: {merges} that merge partial results. "
-        "Pale: what each waits for first, keys or other blocks' partial results.",
-        f"From the first instruction to the last it took {significant(us)} µs. On average a block waits "
-        f"{significant(waits)} µs of it, and is done {significant(idle)} µs before the last one.",
-        "Kernels that record made it, which are not the timed ones: the times above are not from it. "
-        f"{trace.gpu}, commit {commit}, trace {about['trace_id']}.{changed}",
+        say("trace_rows", library=library, problem=exhibit.name_problem(about["problem"]), residual=fit),
+        say("trace_colours", parts=parts, merges=merges),
+        say("trace_times", **times),
+        say("trace_source", gpu=trace.gpu, commit=commit, id=about["trace_id"], changed=changed),
     )
 
 

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from types import MappingProxyType
 
 from markupsafe import Markup
 
@@ -24,6 +23,7 @@ from paper_figures.shown.case_rows import Line, absent
 from paper_figures.shown.exhibit import Compared, opponent
 from paper_figures.shown.page.finding import OURS_DEFAULT, THEIRS, Ratios, absent_libraries, inside, libraries
 from paper_figures.shown.report.model import ExhibitReport
+from paper_figures.words import say
 
 LEAST, GREATEST = 0.35, 32.0
 DIRECTIONS = {"fwd": "forward", "bwd": "backward"}
@@ -106,41 +106,38 @@ def speedups(reports: Sequence[ExhibitReport]) -> list[Row]:
     return rows
 
 
-BEST = "the best library of today"
 LEADS, TRAILS = 1.1, 0.9
 """Ours leads from the one mean on, and trails below the other; between them the two are level."""
 
 
 def standing(rows: Sequence[Row]) -> str:
     """How ours stands to the best library of today by the means of the chart: where it leads, is level, or trails."""
-    means = {row.name: row.marks["ours"].ratios.mean for row in rows}
+    means = {row.name: row.marks["ours"].ratios.mean for row in sorted(rows, key=_mean, reverse=True)}
     lead = {name: value for name, value in means.items() if value >= LEADS}
     trail = {name: value for name, value in means.items() if value < TRAILS}
     level = [value for name, value in means.items() if name not in lead | trail]
-    parts = []
-    if lead:
-        over = {row.name: f" ({', '.join(row.best)})" for row in rows if row.best}
-        parts.append(f"Ours is {_ends(lead)} times as fast as {BEST} on {_listed(lead, over)}.")
-    if level:
-        near = max(1, math.ceil(round(100 * max(abs(value - 1) for value in level), 6)))
-        others = "the other kernel" if len(level) == 1 else f"the other {len(level)} kernels"
-        where = others if lead or trail else "every kernel"
-        parts.append(f"On {where} {'it' if lead else 'ours'} is within {near} % of {'it' if lead else BEST}.")
-    if trail:
-        parts.append(f"Ours trails {BEST} on {_listed(trail)}, at {_ends(trail)} times its speed.")
-    return f"{' '.join(parts).removesuffix('.')} (geometric means)." if parts else ""
+    near = max(1, math.ceil(round(100 * max((abs(value - 1) for value in level), default=0), 6)))
+    best = {row.name: f"{inside(row.name)} ({', '.join(row.best)})" if row.best else inside(row.name) for row in rows}
+    said = say(
+        "ahead",
+        means={"lead": _ends(lead), "trail": _ends(trail), "near": near},
+        behind=[best[name] for name in lead],
+        level=len(level),
+        trailing=[inside(name) for name in trail],
+    )
+    return f"{said.removesuffix('.')} (geometric means)." if said else ""
+
+
+def _mean(row: Row) -> float:
+    return row.marks["ours"].ratios.mean
 
 
 def _ends(means: Mapping[str, float]) -> str:
-    ends = dict.fromkeys(significant(end) for end in (min(means.values()), max(means.values())))
-    return " to ".join(ends)
-
-
-def _listed(means: Mapping[str, float], behind: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Names in a sentence, the greatest mean first; `behind`: what stands behind a name."""
-    ordered = sorted(means, key=lambda name: -means[name])
-    *names, last = [f"{inside(name)}{behind.get(name, '')}" for name in ordered]
-    return f"{', '.join(names)} and {last}" if names else last
+    return (
+        " to ".join(dict.fromkeys(significant(end) for end in (min(means.values()), max(means.values()))))
+        if means
+        else ""
+    )
 
 
 def _best(exhibit: Compared, selections: Sequence[Selected]) -> tuple[str, ...]:

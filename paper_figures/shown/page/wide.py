@@ -21,6 +21,7 @@ from paper_figures.shown.case_rows import (
 )
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.table import ABSENT, Column, Table, Text
+from paper_figures.words import say
 
 
 def winners(lines: Sequence[Line]) -> dict[str, Contestant]:
@@ -98,14 +99,13 @@ def _cell(line: Line | None, best: bool, beside: Mapping[Contestant, Line]) -> T
 
 
 def _remarks(exhibit: Exhibit, lines: Sequence[Line]) -> list[str]:
-    remarks = ["The fastest of a row is marked."]
+    remarks = [say("winners")]
     if gpus := published_gpus(lines):
         runs = [line.cell.run for line in lines if line.cell.run is not None]
-        same = ", the same GPU as here" if papers_gpu(runs, gpus.split(", ")) else ""
-        remarks.append(f"◇ is the paper's number, on {gpus}{same}.")
+        remarks.append(say("diamond", gpus=gpus, same=papers_gpu(runs, gpus.split(", "))))
     remarks += mark_remarks(lines)
     gone = never_there(lines)
     if missing := absent(exhibit, lines, [one for one in exhibit.baselines if one not in gone]):
-        remarks.append(f"Without a time: {', '.join(missing)}.")
+        remarks.append(say("without_time", names=missing))
     remarks += [*never_there_remarks(exhibit, lines), *filter(None, [unmeasured(lines)])]
     return remarks

@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from paper_figures.judged.verdicts import Verdict
 from paper_figures.shown.table import Table, Text, footnotes
+from paper_figures.words import say
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 
@@ -53,6 +54,7 @@ def _environment() -> jinja2.Environment:
     environment.filters["anchor"] = anchor
     environment.globals["html_table"] = html_table
     environment.globals["badge"] = badge
+    environment.globals["say"] = say
     environment.globals["strip"] = strip
     environment.globals["permalink"] = permalink
     environment.globals["stale_mark"] = stale_mark
@@ -68,12 +70,6 @@ def case_page_file(key: str) -> str:
 def case_file(key: str) -> str:
     """Where a case is within the report: its page, and its place there."""
     return f"{case_page_file(key)}#{key.rpartition('-')[2]}"
-
-
-def case_key(file: str) -> str:
-    """The case that is there: the inverse of `case_file`."""
-    page, _, case = file.removeprefix("cases/").partition(".html#")
-    return f"{page}-{case}"
 
 
 def anchor(text: str) -> str:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import textwrap
-from collections.abc import Sequence
 
-from paper_figures.shown.table import Column, Table, Text, footnotes
+from paper_figures.shown.table import Table, Text, footnotes
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -33,22 +31,14 @@ _SPECIAL = {
 
 LONG = 32
 """Rows from which a table goes over pages."""
-LINE = 184
-"""Characters of \\scriptsize in a line of a landscape A4 page with margins of 15 mm, some room kept."""
-GAP = 2
-"""Characters between two columns, where \\tabcolsep is 4pt."""
-SENTENCE = 30
-"""Characters from which a cell may be broken into lines."""
 
 
 def latex_table(table: Table, label: str) -> str:
-    """A table for `booktabs`, one of many rows as a `longtable`.  `label` is a plain identifier.
-
-    In one that is wider than LINE, headings are broken into lines, and so are long cells if that is not enough.
-    """
+    """A table for `booktabs`, one of many rows as a `longtable`.  `label` is a plain identifier."""
     notes = footnotes(table)
     cells = [[_cell(text, notes) for text in row] for row in table.rows]
-    columns, titles = _fit(table.columns, cells)
+    columns = "".join("r" if column.numeric else "l" for column in table.columns)
+    titles = [escape(column.title) for column in table.columns]
     caption = [rf"\caption{{{escape(table.caption)}}}", rf"\label{{tab:{label}}}"]
     head = [r"\toprule", " & ".join(titles) + r" \\", r"\midrule"]
     body = []
@@ -60,10 +50,9 @@ def latex_table(table: Table, label: str) -> str:
     below += [rf"\par\footnotesize ({number}) {escape(note)}" for number, note in enumerate(notes, start=1)]
     if below:
         below.insert(0, r"\par\smallskip")
-    needs = "array,booktabs" if "p{" in columns else "booktabs"
     if len(table.rows) > LONG:
         lines = [
-            rf"% needs \usepackage{{{needs},longtable}}",
+            r"% needs \usepackage{booktabs,longtable}",
             rf"\begin{{longtable}}{{{columns}}}",
             *(f"{line}%" for line in caption),
             r"\\",
@@ -79,7 +68,7 @@ def latex_table(table: Table, label: str) -> str:
             r"\par\endgroup",
         ]
     else:
-        lines = [rf"% needs \usepackage{{{needs}}}", r"\begin{table}[ht]", r"\centering", *caption]
+        lines = [r"% needs \usepackage{booktabs}", r"\begin{table}[ht]", r"\centering", *caption]
         lines += [
             rf"\begin{{tabular}}{{{columns}}}",
             *head,
@@ -90,36 +79,6 @@ def latex_table(table: Table, label: str) -> str:
             r"\end{table}",
         ]
     return "\n".join(lines) + "\n"
-
-
-def _fit(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> tuple[str, list[str]]:
-    """The columns of a `tabular` and their headings, no wider than LINE if that can be had."""
-    aligned = ["r" if column.numeric else "l" for column in columns]
-    widths = [max((len(row[i]) for row in cells), default=0) for i in range(len(columns))]
-    room = LINE - GAP * len(columns)
-    if sum(max(width, len(column.title)) for width, column in zip(widths, columns, strict=True)) <= room:
-        return "".join(aligned), [escape(column.title) for column in columns]
-    headings = [
-        textwrap.wrap(column.title, max(width, *map(len, column.title.split())), break_long_words=False)
-        for width, column in zip(widths, columns, strict=True)
-    ]
-    titles = [_stack(lines, side) for lines, side in zip(headings, aligned, strict=True)]
-    widths = [max(width, *map(len, lines)) for width, lines in zip(widths, headings, strict=True)]
-    if sum(widths) > room:
-        wide = [i for i, width in enumerate(widths) if width > SENTENCE]
-        words = {i: max(len(word) for row in cells for word in re.split("[ -]", row[i])) for i in wide}
-        letters = {i: sum(len(row[i]) for row in cells) for i in wide}
-        room -= sum(width for i, width in enumerate(widths) if i not in wide) + sum(words.values())
-        for i in wide:  # each its longest word, and of the rest by how much there is to print
-            share = (words[i] + max(0, room) * letters[i] / sum(letters.values())) / LINE
-            aligned[i] = rf">{{\raggedright\arraybackslash}}p{{{share:.3f}\linewidth}}"
-    return "".join(aligned), titles
-
-
-def _stack(lines: Sequence[str], side: str) -> str:
-    """A heading of one line or more; `side` is the column's alignment."""
-    text = r"\\".join(map(escape, lines))
-    return text if len(lines) == 1 else rf"\shortstack[{side}]{{{text}}}"
 
 
 def _cell(text: Text, notes: tuple[str, ...]) -> str:

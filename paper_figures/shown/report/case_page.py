@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -71,8 +69,6 @@ class CaseDetails:
     """Measures the case alone."""
     samples_file: str
     """Path within the report; empty where nothing was timed."""
-    ratio_command: str
-    """Measures it with those that shared its rounds; empty without any."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +81,6 @@ class CasePage:
     facts: tuple[tuple[str, str], ...]
     """Names and values that are those of every case, which lack them; empty where there is one case."""
     samples_files: tuple[str, ...]
-    ratio_commands: tuple[str, ...]
-    """One, unless some cases were timed again without the others."""
     run_id: str
     machine: tuple[tuple[str, str], ...]
     """What the run's manifest says."""
@@ -105,7 +99,6 @@ def case_page(cells: Sequence[Cell]) -> CasePage:
         cases=tuple(replace(one, facts=tuple(fact for fact in one.facts if fact not in common)) for one in cases),
         facts=tuple(common),
         samples_files=tuple(dict.fromkeys(one.samples_file for one in cases if one.samples_file)),
-        ratio_commands=tuple(dict.fromkeys(one.ratio_command for one in cases if one.ratio_command)),
         run_id=first.run.run_id,
         machine=tuple(fact for fact in machine_facts(first.run) if fact[0] in MACHINE),
     )
@@ -137,7 +130,6 @@ def case_details(cell: Cell) -> CaseDetails:
         ratios=_ratios(cell.run, case_id, name),
         samples_file=samples_file(cell.run, case_id) if samples.size else "",
         command=str(cell.row["repro_command"]),
-        ratio_command=_ratio_command(cell.run, case_id),
     )
 
 
@@ -159,8 +151,8 @@ def _headline(cell: Cell) -> tuple[tuple[str, str, str], ...]:
     settled, share = rate(cell), roof_share(cell)
     if settled.settled:
         bounds = interval_text(settled, decimals(settled.value) + 1)
-        entries.append(("TFLOPS, settled", significant(settled.value), bounds))
-        entries += [("% of the datasheet roof, settled", fixed(share.value, 1), "")] if share is not None else []
+        entries.append(("TFLOPS, back to back", significant(settled.value), bounds))
+        entries += [("% of the datasheet roof, back to back", fixed(share.value, 1), "")] if share is not None else []
     return tuple(entries)
 
 
@@ -190,29 +182,11 @@ def _ratios(run: Run, case_id: str, name: str) -> Table | None:
         )
     if not rows:
         return None
-    titles = ("Over", "Speed", "95 % interval", "Noise of the two", "Verdict", "Settled")
+    titles = ("Over", "Speed", "95 % interval", "Noise of the two", "Verdict", "Back to back")
     shown = len(titles) if any(row[-1].text != ABSENT for row in rows) else len(titles) - 1
     columns = tuple(Column(title, 0 < place < 4) for place, title in enumerate(titles[:shown]))
     cut = tuple(row[:shown] for row in rows)
     return Table(f"Speed of {name} relative to what was timed in the same rounds", columns, cut, ())
-
-
-_CONTESTANTS = "implementations="
-"""The argument of a command that names who is measured, a list in brackets."""
-
-
-def _ratio_command(run: Run, case_id: str) -> str:
-    """The command of a case with those that it has a ratio to, in the run's order; empty where it has none."""
-    own = (run.ratios["case_id"] == case_id).to_numpy()
-    commands = dict(zip(*(run.measurements[name].tolist() for name in ("case_id", "repro_command")), strict=True))
-    together = {case_id, *run.ratios["baseline_case_id"].to_numpy()[own].tolist()}
-    group = [str(command) for one, command in commands.items() if one in together]
-    words = [word for command in group for word in shlex.split(command) if word.startswith(_CONTESTANTS)]
-    if len(group) == 1 or len(words) < len(group):
-        return ""
-    named = ",".join(word.removeprefix(_CONTESTANTS)[1:-1] for word in words)
-    chosen = f"{_CONTESTANTS}[{named}]"
-    return shlex.join(chosen if word.startswith(_CONTESTANTS) else word for word in shlex.split(group[0]))
 
 
 def _together(run: Run, case_id: str) -> list[str]:
@@ -270,9 +244,9 @@ def _facts(run: Run, row: dict[str, Any], contestant: Contestant) -> list[tuple[
         ("bound by", str(row["bound"])),
         ("A/A noise, %", _value(row["aa_noise_pct"])),
         ("SM clock, MHz", _value(row["sm_clock_mhz"])),
-        ("settled time a call, us", _value(row["settled_latency_us"])),
-        ("settled SM clock, MHz", _value(row["settled_clock_mhz"])),
-        ("settled power, W", _value(row["settled_power_w"])),
+        ("time a call back to back, us", _value(row["settled_latency_us"])),
+        ("SM clock back to back, MHz", _value(row["settled_clock_mhz"])),
+        ("power back to back, W", _value(row["settled_power_w"])),
         ("power, W", _value(row["power_w"])),
         ("energy a call, mJ", _value(row["energy_mj"])),
         ("throttled", "" if row["throttled"] == "none" else str(row["throttled"])),
@@ -287,20 +261,11 @@ def _facts(run: Run, row: dict[str, Any], contestant: Contestant) -> list[tuple[
 
 
 def _kernels(names: str) -> str:
-    """The first kernels, shortened; the run's list has all in full."""
+    """The first kernels, shortened; the recorded run has all in full."""
     every = names.split(" | ")
     short = [one if len(one) <= LETTERS else f"{one[:LETTERS]}…" for one in every[:KERNELS]]
     more = [f"and {len(every) - KERNELS} more"] if len(every) > KERNELS else []
     return " | ".join([*short, *more])
-
-
-def kernels_json(run: Run, case_ids: Sequence[str]) -> str:
-    """The kernels that the profiler saw in cases of a run: each name once, and places in that list by case."""
-    stored = dict(zip(*(run.measurements[name].tolist() for name in ("case_id", "kernel_names")), strict=True))
-    names = {case: [one for one in str(stored[case] or "").split(" | ") if one] for case in case_ids}
-    places = {name: place for place, name in enumerate(dict.fromkeys(one for own in names.values() for one in own))}
-    document = {"names": list(places), "cases": {case: [places[one] for one in own] for case, own in names.items()}}
-    return json.dumps(document, indent=0, separators=(",", ":")) + "\n"
 
 
 def _build_text(build: dict[str, Any], key: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.runs import Run
 from paper_figures.judged.differences import differences, papers_gpu
-from paper_figures.judged.evaluation import NOT_MEASURED, ClaimResult, evaluate_all
+from paper_figures.judged.evaluation import ClaimResult, evaluate_all
 from paper_figures.judged.verdicts import WITHOUT_NUMBER
 from paper_figures.labels import RELEASED, short_run
 from paper_figures.numbers import RATIO, quantity
@@ -24,9 +24,7 @@ from paper_figures.shown.exhibit_parts import Part, gather
 from paper_figures.shown.page.bars import bars_caption, exhibit_figure
 from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.table import clock_remarks, exhibit_table, settled_remarks
-
-ALIKE = "The runs are of the same GPU, so that rates compare as they are, too."
-"""What is said beside published rates where it is so."""
+from paper_figures.words import capital, say
 
 
 def make_report(folder: Path, exhibits: Sequence[AnyExhibit], runs: Sequence[Run] | None = None) -> Report:
@@ -40,18 +38,13 @@ def make_report(folder: Path, exhibits: Sequence[AnyExhibit], runs: Sequence[Run
     return Report(
         campaign=str(runs[0].manifest["campaign"]),
         runs=tuple(runs),
-        exhibits=tuple(_traced(_exhibit_report(runs, exhibit, known), traces) for exhibit in exhibits),
+        exhibits=tuple(_exhibit_report(runs, exhibit, known, traces) for exhibit in exhibits),
     )
 
 
-def _traced(report: ExhibitReport, traces: Sequence[RecordedTrace]) -> ExhibitReport:
-    """With the newest trace of one of its cases, where there is one."""
-    exhibit = report.exhibit
-    own = newest_of(traces, exhibit.load_experiment()) if traces and isinstance(exhibit, Exhibit) else None
-    return replace(report, trace=own)
-
-
-def _exhibit_report(runs: Sequence[Run], exhibit: AnyExhibit, known: dict[str, Part]) -> ExhibitReport:
+def _exhibit_report(
+    runs: Sequence[Run], exhibit: AnyExhibit, known: dict[str, Part], traces: Sequence[RecordedTrace]
+) -> ExhibitReport:
     if isinstance(exhibit, Derived):
         return _derived_report(runs, exhibit, known)
     part = gather(runs, [exhibit], known).parts[0]
@@ -74,6 +67,7 @@ def _exhibit_report(runs: Sequence[Run], exhibit: AnyExhibit, known: dict[str, P
         means=tuple(means),
         draw=partial(exhibit_figure, exhibit, lines) if lines else None,
         caption=bars_caption(lines),
+        trace=newest_of(traces, exhibit.load_experiment()),
     )
 
 
@@ -87,7 +81,7 @@ def _derived_report(runs: Sequence[Run], exhibit: Derived, known: dict[str, Part
     table = exhibit.make_table(sources, results)
     if missing:
         names = ", ".join(f"{one.where} ({one.title})" for one in missing)
-        table = replace(table, remarks=(*table.remarks, f"{NOT_MEASURED.capitalize()}: {names}."))
+        table = replace(table, remarks=(*table.remarks, say("parts_missing", names=names)))
     measured = bool(used) or any(run.manifest.get(exhibit.recorded) for run in runs)
     return ExhibitReport(
         exhibit=exhibit,
@@ -132,22 +126,21 @@ def _remarks(part: Part, lines: Sequence[Line], means: Sequence[str], to_run: st
     remarks = []
     if gpus := published_gpus(lines):
         same = papers_gpu(runs_used(part.selections), gpus.split(", "))
-        own = f" {ALIKE}" if same else ""
-        remarks.append(f"Paper columns: {gpus}, each rate in % of the roofline of that GPU.{own}")
+        remarks.append(say("paper_columns", gpus=gpus, same=same))
     remarks += [*settled_remarks(lines), *clock_remarks(lines), *means]
     if any(line.cell.timed for line in lines) and len(part.exhibit.baselines) > 1:
-        remarks.append(f"Ratios are to {fastest_of(part.exhibit)}, as far as they were timed on a problem.")
-        remarks += [f"Absent: {', '.join(missing)}."] if (missing := absent(part.exhibit, lines)) else []
+        remarks.append(say("ratios_to", opponents=fastest_of(part.exhibit)))
+        remarks += [say("absent", names=missing)] if (missing := absent(part.exhibit, lines)) else []
         remarks += filter(None, [unmeasured(lines)])
     remarks += selection_notes(part.exhibit, part.selections)
     for run in runs_used(part.selections):
         gpu = (run.manifest.get("gpu") or {}).get("name", "unknown GPU")
         commit = str(run.manifest.get("git_commit") or "unknown")[:12]
         dirty = " with local changes" if run.manifest.get("git_dirty") else ""
-        remarks.append(f"Run {short_run(run.run_id)} is {run.run_id} on {gpu}, commit {commit}{dirty}.")
+        remarks.append(say("run", id=short_run(run.run_id), full=run.run_id, gpu=gpu, commit=f"{commit}{dirty}"))
         remarks += [f"Run {short_run(run.run_id)}: {note}" for note in run.manifest.get("notes", [])]
     if not runs_used(part.selections):
-        remarks.append(f"{NOT_MEASURED.capitalize()}. On a Hopper GPU, to measure it: {to_run}")
+        remarks.append(say("to_measure", command=to_run))
     return remarks
 
 
@@ -158,7 +151,7 @@ def selection_notes(exhibit: Exhibit, selections: Sequence[Selected]) -> list[st
         if one.note:
             found.setdefault(one.note, []).append(exhibit.name_problem(one.problem))
     return [
-        f"{note[:1].upper()}{note[1:]}: {'all problems' if len(names) == len(selections) > 1 else '; '.join(names)}."
+        f"{capital(note)}: {'all problems' if len(names) == len(selections) > 1 else '; '.join(names)}."
         for note, names in found.items()
     ]
 
@@ -173,13 +166,7 @@ def mean_ratio_texts(exhibit: Exhibit, lines: Sequence[Line]) -> list[str]:
     for panel in dict.fromkeys(one.panel for one in means):
         own = [one for one in means if one.panel == panel]
         parts = [f"{one.label} {quantity(one.mean, RATIO)} (least {quantity(one.least, RATIO)})" for one in own]
-        before = f"{panel}: speed" if panel else "Speed"
-        sentences.append(
-            f"{before} relative to {baseline}, geometric mean over {own[0].problems} problems: {', '.join(parts)}."
-        )
+        sentences.append(say("means", panel=panel, baseline=baseline, problems=own[0].problems, means=parts))
     if means and (best := sometimes_best(lines)):
-        sentences.append(
-            f"A mean needs a ratio on every problem. Left out, since ratios of some problems are to "
-            f"{'it' if len(best) == 1 else 'them'}: {'; '.join(best)}."
-        )
+        sentences.append(say("no_mean", labels=best))
     return sentences

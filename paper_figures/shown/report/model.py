@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from harness.records.naming import gpu_slug
 from harness.runs import Run
 from paper_figures.judged.evaluation import ClaimResult
-from paper_figures.recorded.nights import Night
+from paper_figures.recorded.history import Rerun
 from paper_figures.recorded.selection import Selected, runs_used
 from paper_figures.recorded.traces import RecordedTrace
 from paper_figures.shown.case_rows import Line
@@ -49,10 +49,12 @@ class Report:
     runs: tuple[Run, ...]
     """Every GPU run of the campaign, newest first."""
     exhibits: tuple[ExhibitReport, ...]
-    nights: tuple[Night, ...] = ()
-    """Runs that were made again and again, which have a page of their own; oldest first."""
-    beside: Beside | None = None
-    """The report on the campaign of another GPU, whose verdicts stand beside its own."""
+    name: str = ""
+    """What it is called among several: its GPU, and its campaign too where another one is of that GPU."""
+    others: tuple[Other, ...] = ()
+    """The reports on further campaigns, whose verdicts stand beside its own."""
+    history: tuple[Rerun, ...] = ()
+    """Runs of experiments that the campaigns measured several times, oldest first: they have a page of their own."""
 
     @property
     def results(self) -> tuple[ClaimResult, ...]:
@@ -70,10 +72,12 @@ class Report:
 
     @property
     def stale(self) -> str:
-        """How many claims rest on older kernels, and how many of these the other GPU decides with today's."""
-        if self.beside is None:
-            return stale_sentence(self.results)
-        return stale_sentence(self.results, self.beside.report.results, self.beside.report.gpu)
+        """How many claims rest on older kernels, and how many of these another campaign decides with today's."""
+        return stale_sentence(self.results, {one.report.name: one.report.results for one in self.others})
+
+    def exhibit(self, name: str) -> ExhibitReport | None:
+        """The exhibit of an id; None where the report lacks it."""
+        return next((one for one in self.exhibits if one.exhibit.id == name), None)
 
     @property
     def used(self) -> tuple[Run, ...]:
@@ -84,17 +88,11 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Beside:
-    """Another GPU's report, and where its pages are."""
+class Other:
+    """The report on another campaign; `place` leads to its folder from that of the report which it stands beside."""
 
     report: Report
-    folder: str
-    """Within that of the report which it stands beside; empty where that one's is within this one's."""
-
-    @property
-    def place(self) -> str:
-        """From the one folder to the other."""
-        return f"{self.folder}/" if self.folder else "../"
+    place: str
 
 
 def gpu_slugs(runs: Sequence[Run]) -> tuple[str, ...]:

@@ -12,21 +12,23 @@ from harness.between.contradictions import Contradiction, contradictions
 from harness.runs import Run
 from paper_figures.judged.differences import papers_gpu, usual_gpu
 from paper_figures.judged.evaluation import ClaimResult
+from paper_figures.judged.facts import facts
 from paper_figures.judged.verdicts import Verdict, counted, summary
 from paper_figures.labels import contestant_label, short_run
 from paper_figures.numbers import RATIO, quantity
 from paper_figures.published.claims import BEYOND, Kind
 from paper_figures.published.paper import COMMAND, LEDE, NAME, TITLE
 from paper_figures.recorded.campaign import campaign_end
+from paper_figures.recorded.gpus import gpu_name
 from paper_figures.shown.derived import AnyExhibit
 from paper_figures.shown.exhibit import Exhibit
-from paper_figures.shown.how_to_read import ONLY, VERDICTS, WORST, reading, sections
+from paper_figures.shown.how_to_read import VERDICTS, sections
 from paper_figures.shown.page.bars import exhibit_bars
-from paper_figures.shown.page.finding import alone, boxes, headline, held
+from paper_figures.shown.page.campaigns import also, also_lines, campaign_values, found_there, other_values
+from paper_figures.shown.page.finding import alone, boxes, headline
 from paper_figures.shown.page.gantt import gantt_values
-from paper_figures.shown.page.nights import night_values
+from paper_figures.shown.page.history import history_values
 from paper_figures.shown.page.overview import sketch, speedups, standing, ticks
-from paper_figures.shown.page.two_gpus import also, also_lines, found_there, other_gpu, two_gpus_values
 from paper_figures.shown.page.wide import wide_table
 from paper_figures.shown.released import released_failures
 from paper_figures.shown.render.html import anchor, exhibit_file
@@ -40,6 +42,7 @@ from paper_figures.shown.summary import (
     verdict_sentence,
 )
 from paper_figures.shown.table import claim_numbers, claims_table, points_table
+from paper_figures.words import capital, say
 
 PAGES = (
     ("find.html", "Find my kernel"),
@@ -49,8 +52,8 @@ PAGES = (
 )
 """The report's pages beside those of exhibits, with their names in the menu."""
 
-NIGHTS = ("nights.html", "Nights")
-"""Trends and regressions, where there are nights."""
+HISTORY = ("history.html", "Over time")
+"""Trends and regressions, where campaigns measured something again."""
 
 
 def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: bool) -> dict[str, Any]:
@@ -58,7 +61,7 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
     lines, there = also_lines(report), _found_there(report)
     exhibits = [
         _exhibit_values(exhibit, drawings[exhibit.exhibit.id], _judged_elsewhere(report, exhibit), lines)
-        | {"there": there.get(exhibit.exhibit.id, "")}
+        | {"there": there.get(exhibit.exhibit.id)}
         for exhibit in report.exhibits
     ]
     rows = speedups(report.exhibits)
@@ -66,9 +69,8 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
         "title": TITLE,
         "paper": NAME,
         "lede": LEDE,
-        "reading": reading(report.used),
         "sections": sections(report.used),
-        "words": {"before": WORST, "every": [(str(one), text) for one, text in VERDICTS.items()], "after": ONLY},
+        "verdict_words": [(str(one), text) for one, text in VERDICTS.items()],
         "campaign": report.campaign,
         "summary": [
             *summary_sentences(report.headlines, report.results),
@@ -80,7 +82,6 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
         "banner": banner(report, measured_here),
         "commits": commits(report),
         "verdict": verdict_sentence(report.results),
-        "held": held(report.results),
         "description": f"{LEDE} {verdict_sentence(report.results)}",
         "command": COMMAND,
         "speedups": rows,
@@ -92,16 +93,16 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
             for one in report.exhibits
             for result in one.results
         },
-        "moved": _moved(report),
         "contents": exhibits,
-        "pages": (*PAGES, *((NIGHTS,) if report.nights else ())),
-        "nights": night_values(report.nights),
+        "pages": (*PAGES, *((HISTORY,) if report.history else ())),
+        "history": history_values(report.history),
         "counts": _counts(report.results),
         "counting": _counts([one for one in report.results if one.claim.kind is not Kind.RELEASED]),
         "uncounted": uncounted_sentence(report.results),
-        "beside": two_gpus_values(report),
+        "beside": campaign_values(report),
+        "others": other_values(report),
         "same_gpu": papers_gpu(report.used, [usual_gpu(one.claim.gpu for one in report.results)]),
-        "claims": claims_table(report.results, gpu=other_gpu(report), also=also(report)),
+        "claims": claims_table(report.results, also=also(report)),
         "exhibits": exhibits,
         "machine": shared_facts(report.used),
         "roofs": roofs_table(report.used),
@@ -111,24 +112,13 @@ def page_values(report: Report, drawings: Mapping[str, Markup], measured_here: b
 
 def _counts(results: Sequence[ClaimResult]) -> list[tuple[str, int]]:
     """How many claims have which verdict, from the best to the worst, without those that none has."""
-    verdicts = Counter(result.verdict for result in results)
-    return [(str(verdict), verdicts[verdict]) for verdict in Verdict if verdicts[verdict]]
+    return [(verdict, count) for verdict, count in facts(results).verdict.value_counts(sort=False).items() if count]
 
 
 def _grouped(exhibits: Sequence[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
     """The exhibits as the start page has them: those of the paper, and the others."""
     paper = [one for one in exhibits if one["where"] != BEYOND]
     return [("The paper's figures and tables", paper), (BEYOND, [one for one in exhibits if one not in paper])]
-
-
-def _moved(report: Report) -> dict[str, str]:
-    """Where the parts of the report are that were sections of one page, by their anchors."""
-    places = {"verdicts": "claims.html", "machine": "machine.html", "reading": "reading.html"}
-    places |= {f"run-{anchor(run.run_id)}": "machine.html" for run in report.used}
-    for one in report.exhibits:
-        own = [one.exhibit.id, *(result.claim.id for result in one.results)]
-        places |= {anchor(name): exhibit_file(one.exhibit.id) for name in own}
-    return places
 
 
 def disputed(report: Report) -> list[str]:
@@ -146,53 +136,47 @@ def disputed(report: Report) -> list[str]:
 
 def _disputed(pair: Contradiction, used: Collection[str]) -> str:
     """Its problem, and ratio and verdict of each run; `used`: the runs that the page has the pair's numbers of."""
-    mine, theirs = (contestant_label(one) for one in pair.pair)
-    told = ", ".join(
+    told = [
         f"{quantity(one.value, RATIO)} {one.verdict} in run {short_run(run)}{' (shown)' * (run in used)}"
         for run, one in pair.told
-    )
-    return f"{pair.group}, speed of {mine} / {theirs}: {told}"
+    ]
+    return say("differing_pair", group=pair.group, pair=map(contestant_label, pair.pair), told=told)
 
 
 def banner(report: Report, measured_here: bool) -> str:
     """Where the times are from, and how many claims rest on kernels that have changed, in up to three sentences."""
-    gpus = dict.fromkeys(str((run.manifest.get("gpu") or {}).get("name", "an unknown GPU")) for run in report.used)
-    day = campaign_end(report.used).date().isoformat()
-    source = f"campaign {report.campaign}, {len(report.used)} run{'s' if len(report.used) > 1 else ''}, ended {day}"
-    if measured_here:
-        return f"Measured on this machine, {' and '.join(gpus)}: {source}."
-    return (
-        f"Times were recorded on {' and '.join(gpus)} ({source}). This page was generated from the stored runs; "
-        f"nothing was timed when it was made. {report.stale}".rstrip()
+    return say(
+        "banner",
+        gpus=" and ".join(dict.fromkeys(map(gpu_name, report.used))),
+        campaign=report.campaign,
+        runs=len(report.used),
+        day=campaign_end(report.used).date().isoformat(),
+        measured_here=measured_here,
+        stale=report.stale,
     )
 
 
 def commits(report: Report) -> str:
     """Which commits the runs are of, newest first, in one sentence, and how many claims rest on an older kernel."""
-    names = []
-    for run in report.used:
-        dirty = " with local changes" if run.manifest.get("git_dirty") else ""
-        names.append(f"{str(run.manifest.get('git_commit') or 'unknown')[:12]}{dirty}")
-    counts = Counter(names)
-    listed = ", ".join(f"{count} of {name}" for name, count in counts.items())
-    if len(counts) == 1:
-        said = f"{'The run is' if len(names) == 1 else 'All runs are'} of commit {names[0]}."
-    else:
-        said = f"The runs are of {len(counts)} commits ({listed})."
-    stale = report.stale
-    which = "A kernel has changed where its machine code is another by now, or in a newer run."
-    return f"{said} {stale} {which}" if stale else said
+    names = [
+        f"{str(run.manifest.get('git_commit') or 'unknown')[:12]}"
+        f"{' with local changes' if run.manifest.get('git_dirty') else ''}"
+        for run in report.used
+    ]
+    return say("commits", counts=list(Counter(names).items()), stale=report.stale)
 
 
 def _result_values(result: ClaimResult, exhibit: AnyExhibit, also: Mapping[str, str]) -> dict[str, Any]:
     claim = result.claim
     own = claim.where == BEYOND and claim.against == "paper"  # a bar of this project, which the paper has nothing like
+    elsewhere = also.get(claim.id, "")
     papers_machine = "" if own else f" The paper measured on {claim.gpu}."
     return {
         "claim": claim,
         "verdict": str(result.verdict),
         "notes": result.notes,
-        "also": also.get(claim.id, ""),
+        "also": elsewhere,
+        "said": say("claim", claim=claim, numbers=f"{claim_numbers(result)}{result.notes}", also=elsewhere),
         "stale": bool(result.stale),
         "numbers": claim_numbers(result),
         "tolerance": f"Tolerance: {claim.tolerance}{papers_machine}",
@@ -215,14 +199,14 @@ def _judged_elsewhere(report: Report, exhibit: ExhibitReport) -> list[tuple[Exhi
     ]
 
 
-def _found_there(report: Report) -> dict[str, str]:
-    """What the other GPU's campaign finds where this one finds nothing, by the exhibit's id."""
+def _found_there(report: Report) -> dict[str, dict[str, str]]:
+    """What another campaign finds where this one finds nothing, by the exhibit's id: the finding, and where it is."""
     found = {}
-    for name, part in found_there(report).items():
-        assert report.beside is not None
-        every = [*part.results, *(result for _, result in _judged_elsewhere(report.beside.report, part))]
+    for exhibit, (other, part) in found_there(report).items():
+        every = [*part.results, *(result for _, result in _judged_elsewhere(other.report, part))]
         title = part.exhibit.title
-        found[name] = alone(title, headline(part, every)) or title
+        finding = alone(title, headline(part, every)) or title
+        found[exhibit] = {"said": finding, "name": other.report.name, "place": other.place}
     return found
 
 
@@ -279,7 +263,7 @@ def _kinds(results: Sequence[ClaimResult], exhibit: AnyExhibit, also: Mapping[st
         if own:
             found.append(
                 {
-                    "name": f"{kind[:1].upper()}{kind[1:]}",
+                    "name": capital(kind),
                     "verdicts": _marks(own),
                     "text": counted([one.verdict for one in own]),
                     "results": [_result_values(one, exhibit, also) for one in own],
@@ -308,17 +292,16 @@ def _elsewhere_values(judge: ExhibitReport, result: ClaimResult) -> dict[str, An
 def _verdict_text(report: ExhibitReport, elsewhere: Sequence[tuple[ExhibitReport, ClaimResult]]) -> str:
     """`2 of 3 hold, 1 falls short; 1 stale`, or why there is no verdict; `elsewhere`: more claims, with who judges."""
     results = [*report.results, *(result for _, result in elsewhere)]
-    count = len(results)
-    if not count:
-        return "no claim is judged on it"
-    old = sum(bool(one.stale) for one in results)
-    places = dict.fromkeys(judge.exhibit.where for judge, _ in elsewhere)
-    under = f"{len(elsewhere)} judged under {', '.join(places)}" if elsewhere else ""
-    more = "".join(f"; {part}" for part in (under, f"{old} stale" if old else "") if part)
-    verdicts = [result.verdict for result in results]
-    if set(verdicts) == {Verdict.NOT_TESTED} and not report.measured:
-        return f"{count} claim{'s' if count > 1 else ''} not measured yet"
-    return (summary(verdicts) or str(verdicts[0])) + more
+    claims, verdicts = facts(results), [one.verdict for one in results]
+    return say(
+        "exhibit_claims",
+        count=len(claims),
+        verdicts=results and (summary(verdicts) or verdicts[0]),
+        elsewhere=len(elsewhere),
+        places=dict.fromkeys(judge.exhibit.where for judge, _ in elsewhere),
+        old=claims.stale.sum(),
+        unmeasured=not report.measured and all(claims.verdict == Verdict.NOT_TESTED),
+    )
 
 
 def _run_values(run: Run, shared: Sequence[tuple[str, str]]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,33 +15,30 @@ from markupsafe import Markup
 
 from paper_figures.errors import WRONG_ARGUMENTS, PaperFiguresError
 from paper_figures.labels import short_run
-from paper_figures.published.paper import FIGURES, NAME, TITLE
+from paper_figures.published.paper import TITLE
 from paper_figures.recorded.selection import Cell
 from paper_figures.recorded.traces import FOLDER as TRACES
 from paper_figures.shown.compressed import gzipped
 from paper_figures.shown.derived import AnyExhibit
 from paper_figures.shown.figure import save_figure
+from paper_figures.shown.page.campaigns import also
 from paper_figures.shown.page.cases import mark_legend, records, shown_cases, write_cases, write_files, write_table
-from paper_figures.shown.page.nights import COLUMNS as NIGHT_COLUMNS
-from paper_figures.shown.page.two_gpus import also, other_gpu
+from paper_figures.shown.page.history import COLUMNS as HISTORY_COLUMNS
 from paper_figures.shown.render.html import asset, case_page_file, exhibit_file, render_page
 from paper_figures.shown.render.latex import latex_table
 from paper_figures.shown.render.markdown import markdown_table
 from paper_figures.shown.render.table_library import table_library
-from paper_figures.shown.render.whole import whole_latex, whole_markdown
-from paper_figures.shown.report.case_page import case_page, kernels_json, samples_csv, samples_file, unique_cases
+from paper_figures.shown.render.whole import whole_markdown
+from paper_figures.shown.report.case_page import case_page, samples_csv, samples_file, unique_cases
 from paper_figures.shown.report.model import ExhibitReport, Report
-from paper_figures.shown.report.page_values import NIGHTS, PAGES, charted, page_values
-from paper_figures.shown.svg import badge_svg
+from paper_figures.shown.report.page_values import HISTORY, PAGES, charted, page_values
 from paper_figures.shown.table import Table, claims_table
 
 FOLDERS = ("assets", "data", "exhibits", "figures", "tables", "runs", "cases", "samples")
 ENTRIES = (
     "index.html",
-    "badge.svg",
-    *(page for page, _ in (*PAGES, NIGHTS)),
+    *(page for page, _ in (*PAGES, HISTORY)),
     "report.md",
-    "report.tex",
     *FOLDERS,
     TRACES,
 )
@@ -53,12 +50,10 @@ def write_report(
     out: Path,
     measured_here: bool = False,
     say: Callable[[str], None] = lambda state: None,
-    site: str = "",
 ) -> list[Path]:
     """Writes the report into a folder, replacing what an earlier one left; returns its files, sorted.
 
-    say: is told how far it is.  site: the address that the folder will have; links are relative all the same, but what
-    shows a shared link wants its picture by an absolute address.
+    say: is told how far it is.
     """
     _clear(out)
     for name in FOLDERS:
@@ -67,7 +62,7 @@ def write_report(
     for number, exhibit in enumerate(report.exhibits, start=1):
         drawings[exhibit.exhibit.id] = _write_exhibit(exhibit, out)
         say(f"{number} of {len(report.exhibits)} exhibits drawn")
-    verdicts = claims_table(report.results, gpu=other_gpu(report), also=also(report))
+    verdicts = claims_table(report.results, also=also(report))
     _write_table(verdicts, out / "tables", "claims")
     for run in report.used:
         (out / "runs" / run.run_id).mkdir()
@@ -82,29 +77,21 @@ def write_report(
             write_table(one.table, out / "data" / one.exhibit.id)
     write_table(verdicts, out / "data" / "claims")
     values = page_values(report, drawings, measured_here)
-    if report.nights:
-        write_files(values["nights"]["records"], NIGHT_COLUMNS, out / "data" / "nights")
+    if report.history:
+        write_files(values["history"]["records"], HISTORY_COLUMNS, out / "data" / "history")
     values |= {"as_pdf": any((out / "figures").glob("*.pdf"))}
-    values |= {"site": site and f"{site.rstrip('/')}/", "badge_text": f"{badge_name()}: {values['held']}"}
     values |= {"cases": Markup(shown_cases(every)), "timed": sum(one["tflops"] is not None for one in every)}
     values |= {"marks": mark_legend(every)}
     (out / "report.md").write_text(whole_markdown(values), encoding="utf-8")
-    (out / "report.tex").write_text(whole_latex(values), encoding="utf-8")
     _write_pages(values, out)
-    if report.beside is not None:
-        write_table(values["beside"]["differ"], out / "data" / "two-gpus")
-        if folder := report.beside.folder:
-            at = f"{site.rstrip('/')}/{folder}" if site else ""
-            write_report(report.beside.report, out / folder, say=lambda state: say(f"{folder}: {state}"), site=at)
+    if report.others:
+        write_table(values["beside"]["differ"], out / "data" / "campaigns")
+    for other in (one for one in report.others if one.place != OUTER):
+        write_report(other.report, out / other.place, say=say)
     return sorted(path for path in out.rglob("*") if path.is_file())
 
 
 ASSETS = ("style.css", "script.js", "chart.js", "find.js", "case.js", "icon.svg")
-
-
-def badge_name() -> str:
-    """What stands on the left of the badge."""
-    return f"{NAME} claims"
 
 
 def _write_pages(values: Mapping[str, Any], out: Path) -> None:
@@ -113,9 +100,8 @@ def _write_pages(values: Mapping[str, Any], out: Path) -> None:
         (out / "assets" / name).write_text(asset(name), encoding="utf-8")
     (out / "assets" / "tables.js").write_text(table_library(), encoding="utf-8")
     exhibits = values["exhibits"]
-    (out / "badge.svg").write_text(badge_svg(badge_name(), values["held"]), encoding="utf-8")
     for name in ("index.html", *(page for page, _ in values["pages"])):
-        page = render_page(f"{name}.j2", **values, above="", here=name, path=name, picture=_picture(exhibits, out))
+        page = render_page(f"{name}.j2", **values, above="", here=name)
         (out / name).write_text(page, encoding="utf-8")
     for number, exhibit in enumerate(exhibits):
         beside = {
@@ -125,19 +111,8 @@ def _write_pages(values: Mapping[str, Any], out: Path) -> None:
         page = render_page(
             "exhibit.html.j2",
             **values, **beside, exhibit=exhibit, above="../", here=exhibit["id"],
-            path=exhibit_file(exhibit["id"]), picture=_picture([exhibit], out),
         )  # fmt: skip
         (out / exhibit_file(exhibit["id"])).write_text(page, encoding="utf-8")
-
-
-def _picture(exhibits: Sequence[Mapping[str, Any]], out: Path) -> str:
-    """The picture that a link to a page is shown with: the first figure of some exhibits; empty without any.
-
-    Those of the paper's figures of kernels come first, since their speeds are what the start page is about.
-    """
-    ordered = sorted(exhibits, key=lambda one: one["where"] not in FIGURES)
-    names = (f"figures/{one['id']}.png" for one in ordered)
-    return next((name for name in names if (out / name).exists()), "")
 
 
 def _clear(out: Path) -> None:
@@ -153,7 +128,7 @@ def refuse_foreign(out: Path) -> None:
         return
     page = out / "index.html"
     foreign = not out.is_dir() or any(
-        path.name not in ENTRIES and not _is_report(path, OUTER) for path in out.iterdir()
+        path.name not in ENTRIES and not _is_report(path, f'href="{OUTER}index.html"') for path in out.iterdir()
     )
     if foreign or (page.exists() and not _is_report(out)):
         raise PaperFiguresError(
@@ -161,8 +136,8 @@ def refuse_foreign(out: Path) -> None:
         )
 
 
-OUTER = 'href="../index.html"'
-"""What leads from the start page of a report that lies within another to that of the other."""
+OUTER = "../"
+"""What leads from the folder of a report that lies within another to that of the other."""
 
 
 def _is_report(folder: Path, link: str = "") -> bool:
@@ -213,9 +188,6 @@ def _write_cases(report: Report, out: Path, say: Callable[[str], None]) -> None:
         for cell in shared:
             _write_samples(cell, out)
         say(f"{number} of {len(pages)} problems written")
-    for run in report.used:
-        own = [str(cell.row["case_id"]) for cell in cells if cell.run is run and cell.row is not None]
-        (out / "runs" / run.run_id / "kernels.json").write_text(kernels_json(run, own), encoding="utf-8")
 
 
 def _write_samples(cell: Cell, out: Path) -> None:

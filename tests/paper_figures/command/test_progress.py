@@ -45,13 +45,3 @@ def test_an_exception_ends_the_line(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert said.endswith("\n")
     assert "done" not in said
-
-
-def test_what_is_quick_may_say_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    with Working("loading", lazily=True):
-        wait_for(capsys, "loading:")
-    monkeypatch.setattr(progress, "EVERY_SECONDS", 60.0)
-    capsys.readouterr()
-    with Working("loading", lazily=True):
-        pass
-    assert capsys.readouterr().out == ""

@@ -12,7 +12,6 @@ from reproduction_support import FEW, TABLE1, Processes, run, small_cases
 
 from paper_figures.command import reproduce, steps
 from paper_figures.command.kept_runs import settings
-from paper_figures.command.output import check_output
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import choose_exhibits, load_exhibits
 from paper_figures.recorded.campaign import find_campaign, load_runs
@@ -245,26 +244,6 @@ def test_mistakes_are_one_sentence(
     assert processes.steps == []
 
 
-@pytest.mark.parametrize(
-    ("words", "now"),
-    [
-        ("", "measure"),
-        ("--quick --exhibit table1", "measure --quick --exhibit table1"),
-        ("--recorded --output report", "report --output report"),
-        ("--exhibit table1 --from results/a/b --beside results/c/d", "report results/a/b results/c/d --exhibit table1"),
-        ("--from results/a/b --nights results/a/nightly --site x", "report results/a/b results/a/nightly --site x"),
-        ("--check", "check"),
-        ("--missing --campaign mine", "missing --campaign mine"),
-        ("--from results/a/b --write-digests --readme", "report results/a/b --keep"),
-    ],
-)
-def test_an_earlier_spelling_is_told_how_it_is_written_now(
-    capsys: pytest.CaptureFixture[str], words: str, now: str
-) -> None:
-    assert reproduce.main(words.split()) == 2
-    assert capsys.readouterr().err == f"error: the command comes first now: reproduce-paper {now}\n"
-
-
 def test_a_full_disk_is_said_with_the_folder(
     place: Path, recorded: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -345,10 +324,3 @@ def test_an_output_that_is_something_else_is_refused_before_anything_runs(
         assert "exists and is no report: give another folder" in capsys.readouterr().err
     assert processes.steps == []
     assert (place / "docs" / "page.md").read_text() == (place / "README.md").read_text() == "mine"
-
-
-def test_a_folder_that_can_be_written_is_left_as_it_is(tmp_path: Path) -> None:
-    check_output(tmp_path / "new" / "report")
-    assert list(tmp_path.iterdir()) == []
-    check_output(tmp_path)
-    assert tmp_path.is_dir()

@@ -437,7 +437,7 @@ def test_the_headline_is_of_calls_back_to_back_where_a_case_has_them(results: Ev
     assert [one.measured.value for one in margin.points if isinstance(one.measured, Measured)] == [
         pytest.approx(0.99, rel=5e-3)
     ] * 5
-    assert " settled (the authors' released kernel" in claim_numbers(margin)
+    assert " back to back (the authors' released kernel" in claim_numbers(margin)
     level = found["fig7-rates"].points[-1].measured
     assert isinstance(level, Measured)
     assert level.value == pytest.approx(660 * 0.99 / 1.1 / 989.4 * 100, rel=5e-3)

@@ -37,18 +37,6 @@ def test_a_grid_is_a_product_with_the_last_key_fastest_and_a_problem_is_there_on
     [
         (None, "there is no experiment e"),
         ("name: e", "names no problems or no implementations"),
-        (
-            "problems: [M=5]\nimplementations: [tk]\nworkload: {name: gemm}",
-            "e.yaml: problems.0 is 'M=5', needs to be",
-        ),
-        (
-            "problems: [{M: 1}]\nimplementations: [flash-attn]\nworkload: {name: gemm}",
-            "e.yaml: implementation 'flash-attn' is not a name",
-        ),
-        (
-            "problems: [{M: 1}]\nimplementations: tk\nworkload: {name: gemm}",
-            "e.yaml: implementations is 'tk', needs a list",
-        ),
     ],
 )
 def test_a_wrong_experiment_is_one_sentence(configs: Path, text: str | None, message: str) -> None:

@@ -15,10 +15,10 @@ from harness.runs import load_campaign
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.judged.quantities import cell_ratio
 from paper_figures.recorded.experiments import load_experiment
-from paper_figures.recorded.repeats import Spread, repeated, repeated_text, spread
+from paper_figures.recorded.repeats import Spread, repeated, spread
 from paper_figures.recorded.selection import select
 from paper_figures.shown.case_rows import Line
-from paper_figures.shown.how_to_read import reading
+from paper_figures.shown.how_to_read import sections
 from paper_figures.shown.report.making import make_report
 from paper_figures.shown.report.model import Report
 from paper_figures.shown.report.page_values import disputed
@@ -60,8 +60,7 @@ def test_rates_move_with_the_clock_and_ratios_do_not(tmp_path: Path, synthetic: 
     assert (rates.cases, ratios.cases) == (2 * contestants, 2 * contestants * (contestants - 1) / 2)
     assert rates.greatest == pytest.approx(100 / 9, rel=0.02)
     assert ratios.greatest < 1
-    assert "11.1 % at most" in repeated_text(runs)
-    assert repeated_text(runs) in reading(runs)
+    assert "11.1 % at most" in dict(sections(runs))["How far rates move"]
 
 
 def test_a_pair_that_another_run_tells_otherwise_of_is_ambiguous_and_listed(
@@ -92,7 +91,7 @@ def test_a_pair_that_another_run_tells_otherwise_of_is_ambiguous_and_listed(
     assert disputed(report)[0].endswith(" FASTER in run aaaaa2 (shown), 0.909 SLOWER in run aaaaa1")
     write_report(report, tmp_path / "out")
     page = (tmp_path / "out" / "claims.html").read_text()
-    fold = f"<summary>{len(found)} pairs of which two runs of the same code tell otherwise</summary>"
+    fold = f"<summary>{len(found)} pairs whose verdict differs between runs of the same code</summary>"
     assert f'<details class="all"{" open" * (len(found) <= 5)}>{fold}' in page
 
 
@@ -118,8 +117,9 @@ def test_other_clocks_and_other_versions_are_not_compared(
     """Guard: what is not at the power limit in both, and a kernel that was changed, say nothing of the board."""
     runs = load_campaign(campaign(tmp_path, synthetic, edit))
     assert repeated(runs) == (None, None)
-    assert "of this campaign timed" not in repeated_text(runs)
-    assert "Absolute rates of one kernel differ between exhibits" in repeated_text(runs)
+    said = dict(sections(runs))["How far rates move"]
+    assert "of this campaign timed" not in said
+    assert said.startswith("Absolute rates of one kernel differ between exhibits")
 
 
 def test_the_clock_stands_beside_rates_that_it_decides(report: Report) -> None:

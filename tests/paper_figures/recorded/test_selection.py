@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from report_support import key_of
 
 from harness.records.naming import Contestant
 from harness.runs import load_campaign
@@ -18,7 +19,7 @@ from paper_figures.recorded.experiments import Experiment, load_experiment
 from paper_figures.recorded.machine_code import MACHINE_CODE
 from paper_figures.recorded.selection import Selected, runs_used, select
 from paper_figures.shown.exhibit import Exhibit
-from paper_figures.shown.render.html import case_file, case_key, case_page_file
+from paper_figures.shown.render.html import case_file, case_page_file
 from paper_figures.shown.report.making import selection_notes
 
 EXPERIMENT = "table2_persistent"
@@ -229,7 +230,7 @@ def test_cases_of_a_problem_have_a_page_in_common(choose: Callable[..., tuple[Se
     assert keys == [[f"aaaaaa-{p}-{c}" for c in range(1, len(own) + 1)] for p, own in enumerate(keys, start=1)]
     assert case_file(keys[1][2]) == "cases/aaaaaa-2.html#3"
     assert {case_page_file(key) for key in keys[1]} == {"cases/aaaaaa-2.html"}
-    assert all(case_key(case_file(key)) == key for own in keys for key in own)
+    assert all(key_of(case_file(key)) == key for own in keys for key in own)
 
 
 def test_a_problem_that_was_timed_again_is_at_its_last_place(choose: Callable[..., tuple[Selected, ...]]) -> None:

@@ -15,7 +15,6 @@ from paper_figures.intervals import Measured
 from paper_figures.labels import OURS, RELEASED, contestant_label
 from paper_figures.numbers import significant
 from paper_figures.shown.case_rows import (
-    TWO_WAYS,
     Line,
     absent,
     build_lines,
@@ -31,6 +30,7 @@ from paper_figures.shown.render.markdown import escape
 from paper_figures.shown.report.making import mean_ratio_texts
 from paper_figures.shown.report.model import Report
 from paper_figures.shown.table import exhibit_table, ratio_text
+from paper_figures.words import say
 
 
 def test_ratios_are_to_the_fastest_of_several_baselines(report: Report) -> None:
@@ -92,7 +92,7 @@ def test_whom_the_means_leave_out_is_said(report: Report) -> None:
     assert sometimes_best(fig8.lines) == ()
     assert sometimes_best(lines) == ("cuDNN (SDPA)", "FlashAttention-4")
     said = mean_ratio_texts(fig8.exhibit, lines)[-1]
-    assert said.endswith("since ratios of some problems are to them: cuDNN (SDPA); FlashAttention-4.")
+    assert said.endswith("given for cuDNN (SDPA); FlashAttention-4, which are the baseline of some problems.")
 
 
 def test_two_baselines_are_named(report: Report) -> None:
@@ -100,7 +100,7 @@ def test_two_baselines_are_named(report: Report) -> None:
     fig7 = part(report, "fig7_gemm")
     assert fig7.table.columns[-2].title == "× faster of cuBLAS and cuBLASLt (auto-tuned)"
     assert fig7.means[0].startswith("Speed relative to the faster of cuBLAS and cuBLASLt (auto-tuned), geometric mean")
-    assert "Ratios are to the faster of cuBLAS and cuBLASLt (auto-tuned)" in " ".join(fig7.table.remarks)
+    assert "Ratios are relative to the faster of cuBLAS and cuBLASLt (auto-tuned)" in " ".join(fig7.table.remarks)
 
 
 def test_what_is_called_the_fastest_library_is_the_fastest_of_all(report: Report) -> None:
@@ -206,8 +206,8 @@ def test_rates_of_two_kinds_in_a_row_are_marked(
     cells = {column.title: cell.plain.split(" ◇")[0] for column, cell in zip(table.columns, table.rows[0], strict=True)}
     assert [cells[name] for name in order] == shown
     text = "".join(shown)
-    assert table.remarks.count(TWO_WAYS[0]) == ("*" in text)
-    assert table.remarks.count(TWO_WAYS[1]) == ("†" in text)
+    assert table.remarks.count(say("mark_back_to_back")) == ("*" in text)
+    assert table.remarks.count(say("mark_both")) == ("†" in text)
 
 
 def test_who_was_never_there_has_no_column_and_a_line(report: Report) -> None:

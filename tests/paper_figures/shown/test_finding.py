@@ -151,9 +151,9 @@ def row(name: str, *ratios: float, best: tuple[str, ...] = ()) -> Row:
 def test_the_first_sentence_says_where_ours_leads_and_trails() -> None:
     level = [row("bf16 GEMM", 1.01, 1.03, best=("cuBLAS",)), row("Rotary", 0.984)]
     assert standing([row("Long convolution", 2.0), row("Based", 8.0, 18.0, best=("fla", "mamba_ssm")), *level]) == (
-        "Ours is 2.00 to 12.0 times as fast as the best library of today on Based (fla, mamba_ssm) and long "
+        "Our kernels are 2.00 to 12.0 times as fast as the best library of today on Based (fla, mamba_ssm) and long "
         "convolution. "
-        "On the other 2 kernels it is within 2 % of it (geometric means)."
+        "On the other 2 kernels they are within 2 % of it (geometric means)."
     )
     assert standing([row("Rotary", 0.5), row("bf16 GEMM", 1.0)]) == (
         "On the other kernel ours is within 1 % of the best library of today. "

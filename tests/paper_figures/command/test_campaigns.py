@@ -1,4 +1,4 @@
-"""Two campaigns in a report: two GPUs on one page, or refused in a sentence."""
+"""Several campaigns in a report: other GPUs and others of the same GPU on one page, or refused in a sentence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.runs import MANIFEST, load_manifest
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.published.claims import load_claims
 from paper_figures.recorded.campaign import find_campaign
-from paper_figures.shown.page.two_gpus import paired, two_gpus_values
+from paper_figures.shown.page.campaigns import campaign_values, other_values, together
 from paper_figures.shown.report.making import make_report
 
 HERE, THERE = "SYNTHETIC H200", "H100 SXM"
@@ -60,21 +60,21 @@ def test_a_claim_has_the_verdict_on_the_other_gpu_beside_it(place: Path, stale: 
     start = Page(text := (out / "index.html").read_text())
     assert not start.open
     assert "h100-sxm/index.html" in start.links
-    assert f"Both decide {len(load_claims(TABLE1.id).claims)}: " in text
-    assert "are recorded with today&#39;s kernels on an H100 SXM." in text
+    assert f"{HERE} and {THERE} both decide {len(load_claims(TABLE1.id).claims)}: " in text
+    assert "are decided with today&#39;s kernels on H100 SXM." in text
     assert f"The {THERE} is the paper&#39;s GPU" in text
     exhibit = (out / "exhibits" / f"{TABLE1.id}.html").read_text()
     assert f"also on {THERE}: " in exhibit
     assert ", of today&#39;s kernel" in exhibit
-    for name in ("report.md", "report.tex"):
-        assert "On two GPUs" in (out / name).read_text()
-        assert f"also on {THERE}: falls short" in (out / name).read_text()
-    with (out / "data" / "two-gpus.csv").open() as file:
+    plain = (out / "report.md").read_text()
+    assert "Beside other campaigns" in plain
+    assert f"also on {THERE}: falls short" in plain
+    with (out / "data" / "campaigns.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert rows
     for row in rows:
         assert "falls short" in row[THERE]
-        assert f"falls short on the {THERE}" in row["What differs"]
+        assert f"falls short on {THERE}" in row["What differs"]
         assert f"{HERE}: " in row["What differs"]
         assert "stale" in row["What differs"]
     with (out / "data" / "claims.csv").open() as file:
@@ -89,16 +89,15 @@ def test_what_has_no_run_here_leads_to_the_other_gpus(place: Path, recorded: Pat
     out, table2 = place / "report", FEW[1].id
     page = (out / "exhibits" / f"{table2}.html").read_text()
     banner = page[page.index("Not measured yet in this campaign.") :].partition("</p>")[0]
-    assert f'On the {HERE}:\n<a href="../synthetic-h200/exhibits/{table2}.html">' in banner
+    assert f'On {HERE}:\n<a href="../synthetic-h200/exhibits/{table2}.html">' in banner
     assert (out / "synthetic-h200" / "exhibits" / f"{table2}.html").is_file()
     assert f"<b>on {HERE}: " in page
     assert f"also on {HERE}: " not in page
     assert f"also on {HERE}: " in (out / "exhibits" / f"{TABLE1.id}.html").read_text()
     cards = {one.partition('"')[0]: one for one in (out / "index.html").read_text().split('<li id="')[1:]}
-    assert f"On the {HERE}: " in cards[table2]
-    assert f"On the {HERE}: " not in cards[TABLE1.id]
-    for name in ("report.md", "report.tex"):
-        assert "Not measured yet in this campaign. On the other GPU: " in (out / name).read_text()
+    assert f"On {HERE}: " in cards[table2]
+    assert f"On {HERE}: " not in cards[TABLE1.id]
+    assert f"Not measured yet in this campaign. On {HERE}: " in (out / "report.md").read_text()
 
 
 def test_the_other_report_is_whole_and_linked_both_ways(
@@ -116,7 +115,7 @@ def test_the_other_report_is_whole_and_linked_both_ways(
     assert f"also on {HERE}: " in exhibit
     assert "../../exhibits/" in exhibit
     assert "as in the paper (H100 80GB SXM)" in exhibit
-    assert "The runs are of the same GPU, so that rates compare as they are, too." in exhibit
+    assert "The runs are of the same GPU, so that rates compare directly, too." in exhibit
     several = f"exhibits/{FEW[1].id}.html"
     assert "on H100 80GB SXM, the same GPU as here." in (out / "h100-sxm" / several).read_text()
     assert "on H100 80GB SXM." in (out / several).read_text()
@@ -139,10 +138,11 @@ def test_a_recorded_run_stands_beside_itself_as_another_gpus(tmp_path: Path) -> 
     copy_run(source, tmp_path / "h200-sxm" / "2026-11-paper", "20261201T000000Z-c0b1ed", H200)
     exhibits = choose_exhibits([TABLE1.id])
     first, other = make_report(source, exhibits), make_report(tmp_path / "h200-sxm" / "2026-11-paper", exhibits)
-    values = two_gpus_values(paired(first, other))
-    assert (values["name"], values["start"]) == ("H200 SXM", "h200-sxm/index.html")
+    report = together(first, [other])
+    values = campaign_values(report)
+    assert [(one["name"], one["place"]) for one in other_values(report)] == [("H200 SXM", "h200-sxm/")]
     assert values["differ"].rows == ()
-    assert [row[0].text for row in values["counts"].rows] == [THERE, "H200 SXM", "Same verdict on both"]
+    assert [row[0].text for row in values["counts"].rows] == [THERE, "H200 SXM", "Same verdict in all"]
 
 
 def test_a_report_that_somebody_put_into_the_folder_is_not_deleted(
@@ -162,8 +162,7 @@ def test_a_report_that_somebody_put_into_the_folder_is_not_deleted(
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        ("itself", "is in the first campaign already"),
-        ("same GPU", "is of the SYNTHETIC H200 too: after the first one give another GPU's"),
+        ("itself", "of campaign paper is in campaign paper already"),
         ("missing", "nowhere is not a folder: give the folder of a campaign"),
         ("damaged", "group-0001.json.gz"),
         ("empty", "holds no run"),
@@ -173,7 +172,6 @@ def test_what_cannot_stand_beside_is_refused_in_a_sentence(
     place: Path,
     recorded: Path,
     h100: Path,
-    synthetic: ModuleType,
     capsys: pytest.CaptureFixture[str],
     what: str,
     said: str,
@@ -181,9 +179,6 @@ def test_what_cannot_stand_beside_is_refused_in_a_sentence(
     other = h100
     if what == "itself":
         other = recorded
-    elif what == "same GPU":
-        other = place / "results" / "h200-sxm" / "other"
-        synthetic.write_run(other, TABLE1.id, "20260302T000000Z-0ff1cf")
     elif what == "missing":
         other = place / "nowhere"
     elif what == "damaged":
@@ -199,9 +194,34 @@ def test_what_cannot_stand_beside_is_refused_in_a_sentence(
     assert not (place / "report").exists()
 
 
-def test_a_third_gpu_is_refused(place: Path, recorded: Path, h100: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(place, "report", str(recorded), str(h100), str(h100)) == 2
-    assert "a report has the verdicts of two GPUs at most" in capsys.readouterr().err
+def test_a_second_campaign_of_a_gpu_stands_beside_another_gpus(
+    place: Path, recorded: Path, h100: Path, synthetic: ModuleType
+) -> None:
+    """Each is called by what tells it apart, has a column, a row and a report, and what was measured again a page."""
+    later = place / "results" / "h200-sxm" / "later"
+    machine = {"gpu": {"name": "SYNTHETIC H200", "driver": "0"}}
+    synthetic.write_run(later, TABLE1.id, "20260302T000000Z-0ff1cf", manifest=machine)
+    elsewhere = place / "theirs" / "later"  # other people's, of the same name
+    synthetic.write_run(elsewhere, TABLE1.id, "20260303T000000Z-0ff1c0", manifest=machine)
+    folders = [str(one) for one in (recorded, h100, later, elsewhere)]
+    assert run(place, "report", *folders, "--exhibit", TABLE1.id, FEW[1].id) == 0
+    out, again = place / "report", f"{HERE} (later)"
+    names = [f"{HERE} (paper)", THERE, again, f"{again}, 2"]
+    with (out / "data" / "claims.csv").open() as file:
+        assert {f"Also on {name}" for name in names[1:]} <= set(next(csv.reader(file)))
+    page = Page((out / "index.html").read_text())
+    for name in ("h100-sxm", "synthetic-h200-later", "synthetic-h200-later-2"):
+        assert f"{name}/index.html" in page.links
+        assert 'href="../index.html"' in (out / name / "index.html").read_text()
+    with (out / "data" / "campaigns.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert rows
+    assert all(list(row)[1:-1] == names for row in rows)
+    assert all("falls short" in row[THERE] and "holds" in row[again] for row in rows)
+    with (out / "data" / "history.csv").open() as file:
+        measured = {(row["run"], row["experiment"]) for row in csv.DictReader(file)}
+    assert {experiment for _, experiment in measured} == {TABLE1.id}  # of the other, and on the H100, there is one run
+    assert len(measured) == 3
 
 
 def test_a_campaigns_name_on_two_gpus_is_that_of_the_first_recorded(place: Path, recorded: Path, h100: Path) -> None:

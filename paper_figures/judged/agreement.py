@@ -1,4 +1,4 @@
-"""The verdicts on the same claims on two GPUs: which both decide, whether they agree, and what may explain where not.
+"""The verdicts of two campaigns on the same claims: which both decide, whether they agree, and why they may not.
 
 Pure functions.  A claim is decided where it has a verdict with a number, however the interval lies.
 """
@@ -21,15 +21,15 @@ from paper_figures.recorded.selection import Selected, kernel_build
 class Agreement(StrEnum):
     """What two verdicts on one claim come to."""
 
-    SAME = "the same verdict"
-    MARGIN = "both hold, by other margins"
-    OPEN = "too close to call on one"
-    OTHER = "the two disagree"
+    SAME = "with the same verdict"
+    MARGIN = "that hold by different margins"
+    OPEN = "too close to call in one of them"
+    OTHER = "on which they disagree"
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A claim that both GPUs decide."""
+    """A claim that both campaigns decide."""
 
     here: ClaimResult
     there: ClaimResult
@@ -45,7 +45,7 @@ class Pair:
 
     @property
     def deciding(self) -> tuple[tuple[PointResult, PointResult], ...]:
-        """The numbers that have another outcome on each GPU, those of the worst outcome first."""
+        """The numbers that have another outcome in each, those of the worst outcome first."""
         order = list(Verdict)
         both = zip(self.here.points, self.there.points, strict=True)
         moved = [(mine, theirs) for mine, theirs in both if mine.outcome != theirs.outcome]
@@ -69,10 +69,12 @@ def of_todays_kernels(here: Sequence[ClaimResult], there: Sequence[ClaimResult])
     return sum(bool(one.stale) and one.claim.id in fresh for one in here)
 
 
-def causes(pair: Pair, here: Sequence[Selected], there: Sequence[Selected], names: tuple[str, str]) -> tuple[str, ...]:
+def causes(
+    pair: Pair, here: Sequence[Selected], there: Sequence[Selected], names: tuple[str, str], same_gpu: bool = False
+) -> tuple[str, ...]:
     """What is not alike behind two verdicts beside the GPU: kernels, who was absent, versions; a clause each.
 
-    names: what the two GPUs are called.  Without any such cause, that is said.
+    names: what the two campaigns are called.  Without any such cause, that is said.
     """
     if pair.here.claim.kind is Kind.SIZE:
         return ("sizes are of what was installed beside each run, and of no GPU",)
@@ -90,7 +92,7 @@ def causes(pair: Pair, here: Sequence[Selected], there: Sequence[Selected], name
         if label in after and before[label] != after[label]
     ]
     alike = "kernels and library versions are" if all(codes) else "library versions are"
-    return tuple(found) or (f"{alike} the same on both, the GPU is not",)
+    return tuple(found) or (f"{alike} the same in both{', and so is the GPU' if same_gpu else '; the GPU is not'}",)
 
 
 def _machine_code(result: ClaimResult, selections: Sequence[Selected]) -> frozenset[str]:

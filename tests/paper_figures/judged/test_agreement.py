@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from paper_figures.exhibits import choose_exhibits
+from paper_figures.judged.agreement import Agreement, Pair, causes, decided, of_todays_kernels, pairs
 from paper_figures.judged.differences import papers_gpu, usual_gpu
 from paper_figures.judged.evaluation import ClaimResult
-from paper_figures.judged.two_gpus import Agreement, Pair, causes, decided, of_todays_kernels, pairs
 from paper_figures.judged.verdicts import Verdict
-from paper_figures.labels import an
 from paper_figures.recorded.campaign import load_runs
 from paper_figures.shown.report.making import make_report
 from paper_figures.shown.report.model import ExhibitReport, gpu_name
@@ -62,18 +61,18 @@ def test_a_stale_claim_counts_as_recorded_again_where_the_other_is_of_todays_ker
     assert of_todays_kernels([old], [fresh]) == 1
     assert of_todays_kernels([old], [old]) == of_todays_kernels([fresh], [fresh]) == 0
     assert of_todays_kernels([old], [of(part, Verdict.NOT_TESTED)]) == 0
-    said = stale_sentence([old], [fresh], "H100 SXM")
-    assert said.endswith("is marked stale. 1 of these is recorded with today's kernels on an H100 SXM.")
-    assert stale_sentence([old], [old], "H100 SXM") == stale_sentence([old])
-    assert stale_sentence([fresh], [fresh], "H100 SXM") == ""
+    said = stale_sentence([old], {"H100 SXM": [fresh], "H200 SXM": [old]})
+    assert said.endswith("is marked stale. 1 of these is decided with today's kernels on H100 SXM.")
+    assert stale_sentence([old], {"H100 SXM": [old]}) == stale_sentence([old])
+    assert stale_sentence([fresh], {"H100 SXM": [fresh]}) == ""
 
 
 def test_causes_name_what_is_not_alike(part: ExhibitReport) -> None:
     """Stale numbers, machine code, who was absent, versions; else that all of it is the same."""
     result, selections = part.results[0], part.selections
-    assert causes(Pair(result, result), selections, selections, NAMES) == (
-        "kernels and library versions are the same on both, the GPU is not",
-    )
+    alike = "kernels and library versions are the same in both"
+    assert causes(Pair(result, result), selections, selections, NAMES) == (f"{alike}; the GPU is not",)
+    assert causes(Pair(result, result), selections, selections, NAMES, True) == (f"{alike}, and so is the GPU",)
     old = replace(result, stale="all of 5 numbers stale")
     assert causes(Pair(old, result), selections, selections, NAMES) == ("H200 SXM: all of 5 numbers stale",)
 
@@ -120,9 +119,3 @@ def test_the_papers_gpu_is_known_by_its_datasheet(tmp_path: Path, synthetic: Mod
     assert [gpu_name(runs) for runs in found] == ["H100 SXM", "NVIDIA H100 PCIE", "H200 SXM"]
     assert usual_gpu(["a", "b", "", "", "", "b"]) == "b"
     assert usual_gpu([]) == ""
-
-
-def test_a_gpus_article() -> None:
-    assert [an(name) for name in ("H100 SXM", "A100", "RTX 4090", "B200", "GB200", "L40S")] == [
-        *("an H100 SXM", "an A100", "an RTX 4090", "a B200", "a GB200", "an L40S")
-    ]
