@@ -63,7 +63,8 @@ template <int Dim, int PageKeys, int Groups, typename Recorder = unrecorded> str
         gl<float, 1, 1, 1, dynamic> lse;                               // of (sequence, head, token), or of nothing
         exchanged<gl<float, 1, dynamic, dynamic, Dim>> partial;        // (slot, row, col)
         exchanged<gl<float, 1, 2, dynamic, dynamic>> partial_weights;  // (top or sum, slot, row)
-        plan::table queues, pages, lengths;  // (block and instruction, field); (sequence, nth); (sequence), or of nothing
+        plan::table queues, pages;  // (block and instruction, field); (sequence, nth)
+        plan::table lengths;        // of sequences, or of nothing
         counters ready;
         float scale;  // of the scores, with log2(e)
         int capacity, new_tokens, heads;

@@ -53,9 +53,9 @@ void follow(problem p, std::int64_t dim, const binding::TensorView& q, const bin
 template <auto Launch>
 std::int64_t paged(binding::TensorView q, binding::TensorView k, binding::TensorView v, binding::TensorView table,
                    binding::Optional<binding::TensorView> seqlens, binding::TensorView plan, binding::TensorView words,
-                   binding::TensorView out,
-                   binding::Optional<binding::TensorView> lse, std::int64_t blocks, std::int64_t capacity,
-                   std::int64_t counters, std::int64_t slots, std::int64_t rows_per_tile, double scale) {
+                   binding::TensorView out, binding::Optional<binding::TensorView> lse, std::int64_t blocks,
+                   std::int64_t capacity, std::int64_t counters, std::int64_t slots, std::int64_t rows_per_tile,
+                   double scale) {
     using namespace binding;
     const bool latent = k.ndim() == 3;
     if (!is_addressable(k) || !is_addressable(v))
