@@ -157,7 +157,7 @@ def test_a_thread_that_is_not_the_main_one(capsys, tmp_path):
     arguments = [*FAST, *GOOD, "plan=true", f"results_dir={tmp_path}"]
     with ThreadPoolExecutor(1) as thread:
         assert thread.submit(main, arguments).result() == 0
-    assert "1 case, about" in " ".join(capsys.readouterr().out.split())
+    assert "2 cases, about" in capsys.readouterr().out
 
 
 # ---- a run
