@@ -24,8 +24,8 @@ def folder() -> Path:
     named = os.environ.get(VARIABLE)
     if named:
         return Path(named).expanduser()
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "tk_sources"
+    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (cache if cache.is_absolute() else Path(os.path.expanduser("~/.cache"))) / "tk_sources"
 
 
 def manifests(library: str) -> list[tuple[Path, dict[str, Any]]]:

@@ -13,6 +13,7 @@ import shlex
 import shutil
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -222,7 +223,9 @@ class _Interrupts:
         self.held: int | None = None
 
     def __enter__(self) -> Self:
-        self._before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        # In another thread, as a notebook's or a server's, Python lets nobody listen.
+        heard = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+        self._before = {number: signal.getsignal(number) for number in heard}
         for number, handler in self._before.items():
             if handler != signal.SIG_IGN:  # a job in the background is not Ctrl-C's concern
                 signal.signal(number, self._arrived)

@@ -4,6 +4,7 @@ import math
 import shlex
 import shutil
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -71,6 +72,13 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(arguments, words, capfd, tmp_
     assert not list(tmp_path.iterdir())
 
 
+def test_python_without_assertions_is_refused():
+    """Guard: Hydra's reader of lists and mappings fails there with an AttributeError of its own."""
+    words = [sys.executable, "-OO", "-m", "harness", "workload=gemm", "problems=[{M:64,N:64,K:64}]"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, "PYTHONOPTIMIZE" in one_line(done.stderr)) == (2, True), done.stderr
+
+
 def configured(tmp_path, monkeypatch, workload):
     """A copy of the configurations with a workload of one's own."""
     configs = tmp_path / "configs"
@@ -124,6 +132,14 @@ def test_plan_says_what_would_run_and_what_is_missing(capsys, tmp_path):
     assert "missing gone: library is not installed: pip install library==1.2" in out
     assert "unsupported picky: K: got 4096" in out
     assert not list(tmp_path.iterdir())
+
+
+def test_a_thread_that_is_not_the_main_one(capsys, tmp_path):
+    """Guard: Python lets no other listen to signals, as a server's or a notebook's, and the command was a traceback."""
+    arguments = [*FAST, *GOOD, "plan=true", f"results_dir={tmp_path}"]
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(main, arguments).result() == 0
+    assert "2 cases, about" in capsys.readouterr().out
 
 
 # ---- a run

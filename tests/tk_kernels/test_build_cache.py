@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pwd
 import shutil
 import threading
 from pathlib import Path
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from baselines.common.built import manifests
 from tk_kernels import toolchain
 from tk_kernels.toolchain import __main__ as command_line
 from tk_kernels.toolchain import store
@@ -91,10 +93,11 @@ def test_a_cache_without_locks_is_one_sentence(
         build_cpu(scale)
 
 
-def test_nvcc_gets_no_flags_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guard: a build with `NVCC_APPEND_FLAGS=-G` was kept, and loaded by all later runs, as if it had our flags."""
-    monkeypatch.setenv("NVCC_APPEND_FLAGS", "-G")
-    assert Processes().run(["sh", "-c", "echo $NVCC_APPEND_FLAGS"]) == (0, "\n")
+@pytest.mark.parametrize("name", ["NVCC_APPEND_FLAGS", "CPATH", "CPLUS_INCLUDE_PATH"])
+def test_compilers_get_no_flags_of_the_environment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guard: a build with `NVCC_APPEND_FLAGS=-G`, or with headers of Conda, was kept and loaded by later runs."""
+    monkeypatch.setenv(name, "-G")
+    assert Processes().run(["sh", "-c", f"echo ${name}"]) == (0, "\n")
 
 
 def test_full_disk_is_one_sentence(kernel_cache: Path, monkeypatch: pytest.MonkeyPatch, scale: toolchain.Unit) -> None:
@@ -191,3 +194,16 @@ def test_cache_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setenv("TK_KERNELS_CACHE", str(tmp_path / "own"))
     assert store.cache_root() == tmp_path / "own"
     assert os.environ["TK_KERNELS_CACHE"]
+
+
+def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guard: a container's user without a name was told by a traceback; a cache was wherever the process was."""
+    monkeypatch.delenv("TK_KERNELS_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "cache")
+    monkeypatch.setenv("HOME", "/home/one")
+    assert store.cache_root() == Path("/home/one/.cache/tk_kernels")
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    with pytest.raises(toolchain.ToolchainError, match="no home folder.*set TK_KERNELS_CACHE"):
+        store.cache_root()
+    assert manifests("cutlass") == []

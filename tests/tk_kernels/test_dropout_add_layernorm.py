@@ -150,6 +150,16 @@ def test_more_dropped_are_the_same_and_more(device: str) -> None:
     assert int(many.sum()) < int(few.sum())
 
 
+def test_a_seed_is_drawn_on_the_cpu() -> None:
+    """Guard: under `torch.set_default_device("cuda")` a GPU drew it: another mask, and no capture in a CUDA graph."""
+    operands_of = operands((4, 64), "cpu")
+    torch.manual_seed(3)
+    wanted = tk.dropout_add_layernorm(*operands_of, p=0.5)[0]
+    torch.manual_seed(3)
+    with torch.device("meta"):
+        assert torch.equal(tk.dropout_add_layernorm(*operands_of, p=0.5)[0], wanted)
+
+
 def test_seeds(device: str) -> None:
     x, residual, weight, _ = operands((4, 512), device)
     torch.manual_seed(1)

@@ -57,6 +57,23 @@ def test_a_plan_is_refilled(decode: Decode, device: str) -> None:
     assert torch.equal(decode(*wide.values(), plan=plan), decode(*inputs.values(), plan=plan))
 
 
+def test_a_plan_for_other_lengths_is_told_by_the_device(decode: Decode, device: str) -> None:
+    """Guard: a compiled call, and one whose lengths lie on a GPU, gave the numbers of the lengths that were planned."""
+    one = decode.problem("450+60+0", 1, 4, 16)
+    inputs, plan = decode.poisoned(one, device), decode.plan(one, device, schedule="static")
+    right = decode(*inputs.values(), plan=plan, return_lse=True)
+    call = getattr(torch.ops.tk_kernels, decode.name)
+    for other in (-1, 0, 1, 2):
+        lengths = inputs["seqlens"] + (torch.arange(3, device=device) == other).int()
+        told = lengths.repeat_interleave(2)[::2]
+        operands = {**inputs, "seqlens": told, "plan": plan.buffer, "words": plan.words, "sizes": plan.sizes}
+        for own, wanted in zip(call(**operands, return_lse=True), right, strict=True):
+            asked = wanted.clone()
+            if other >= 0:
+                asked[other] = math.nan
+            assert torch.equal(own.nan_to_num(7), asked.nan_to_num(7)), other
+
+
 def test_the_operator_is_one_of_pytorchs(decode: Decode) -> None:
     one = decode.problem("20+40", 1, 4, 16)
     inputs, plan = decode.poisoned(one, "cpu"), decode.plan(one, "cpu")

@@ -121,3 +121,39 @@ def test_it_compiles_on_sizes_that_only_data_decide(name: str) -> None:
     compiled = torch.compile(of_the_chosen, fullgraph=True, backend="aot_eager")
     with torch.no_grad(), torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         torch.testing.assert_close(compiled(mask, *operands), example(*operands), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("transform", [torch.func.grad, torch.func.jacrev])
+@pytest.mark.parametrize("name", ["attention", "gemm", "rotary"])
+def test_transforms_that_pytorch_does_not_have_are_named(name: str, transform: Any) -> None:
+    """Guard: PyTorch's sentence was of a method of a class of its own."""
+    one, *others = EXAMPLES[name].make()
+    with pytest.raises(NotImplementedError, match=rf"^{name}: torch.func.grad, vjp and jacrev .*issue 170834"):
+        transform(lambda x: first(EXAMPLES[name](x, *others)).float().sum())(one)
+
+
+def test_an_inference_tensor_is_written_in_inference_mode_alone() -> None:
+    """Guard: what PyTorch's operators refuse, since autograd knows nothing of such a tensor's versions, was written."""
+    cos, sin, a = torch.rand(64, 32), torch.rand(64, 32), bf16(64, 64)
+    with torch.inference_mode():
+        x, out = bf16(1, 1, 64, 64), bf16(64, 64)
+        assert tk.rotary(x, cos, sin, inplace=True) is x
+        assert tk.gemm(a, a, out=out) is out
+    with pytest.raises(ValueError, match="^x: is an inference tensor"):
+        tk.rotary(x, cos, sin, inplace=True)
+    with pytest.raises(ValueError, match="^out: is an inference tensor"):
+        tk.gemm(a, a, out=out)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_defaults_of_pytorch_change_nothing(name: str) -> None:
+    """A default device that is not the operands', and a default dtype."""
+    operands = EXAMPLES[name].make()
+    wanted = first(EXAMPLES[name](*operands))
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.device("meta"):
+            result = first(EXAMPLES[name](*operands))
+    finally:
+        torch.set_default_dtype(torch.float32)
+    torch.testing.assert_close(result, wanted, rtol=0, atol=0)

@@ -245,6 +245,14 @@ def refuse_unusable(**tensors: torch.Tensor | None) -> None:
             raise NotImplementedError(f"{name}: has a tangent, and there is no forward-mode derivative")
 
 
+def refuse_unwritable(name: str, tensor: torch.Tensor | None) -> None:
+    """Raises ValueError for a tensor that is to be written and may not be, as PyTorch's operators do."""
+    if tensor is None or torch.compiler.is_compiling() or torch.is_inference_mode_enabled():
+        return
+    if tensor.is_inference():
+        raise ValueError(f"{name}: is an inference tensor, which only torch.inference_mode() lets be written")
+
+
 def _refuse_real_among_fake(tensors: Mapping[str, torch.Tensor | None]) -> None:
     """Raises ValueError where fake tensors, of a mode that allows no others, are mixed with others."""
     fake = {name: tensor for name, tensor in tensors.items() if type(tensor) is FakeTensor}

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .contract import LARGEST, Condition, checked, require_strided
-from .library import is_plain_eager, refuse_unusable
+from .library import is_plain_eager, refuse_unusable, refuse_unwritable
 from .operator_form import Form, Parts, registered
 from .options import flag
 
@@ -129,7 +129,15 @@ def _public(
             all_results = kwargs.pop(form.more, False)
         if parts is not None:
             kwargs.update(zip(fields, kwargs.pop(parts.argument), strict=True))
-        results = overloads[form.name](*args, **kwargs)
+        try:
+            results = overloads[form.name](*args, **kwargs)
+        except RuntimeError as error:
+            if "setup_context" not in str(error):
+                raise
+            raise NotImplementedError(
+                f"{form.name}: torch.func.grad, vjp and jacrev take no registered operator (its issue 170834) in "
+                f"PyTorch {torch.__version__}; torch.autograd.grad does"
+            ) from None
         if form.changes:
             return operands[form.changes[0]]
         if form.more:
@@ -164,6 +172,8 @@ def _public(
                     require_strided(one, value)
                 operands[one] = value
         refuse_unusable(**operands)
+        for one in form.changes:
+            refuse_unwritable(one, operands.get(one))
         records = False
         if torch.is_grad_enabled():
             for one, tensor in operands.items():

@@ -6,8 +6,8 @@ import os
 import subprocess
 import threading
 
-NVCC_FLAGS = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
-"""Variables whose flags nvcc adds to ours; a build is kept under its sources and our flags alone."""
+UNHEARD = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
+"""Variables by which compilers add to our flags; a build is kept under its sources and our flags alone."""
 
 
 def at_once() -> int:
@@ -39,7 +39,7 @@ class Processes:
                 stderr=subprocess.STDOUT,
                 text=True,
                 errors="replace",
-                env={name: value for name, value in os.environ.items() if name not in NVCC_FLAGS},
+                env={name: value for name, value in os.environ.items() if name not in UNHEARD},
             )
             self._running.add(process)
         try:

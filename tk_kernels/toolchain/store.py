@@ -28,8 +28,20 @@ def cache_root() -> Path:
     named = os.environ.get("TK_KERNELS_CACHE")
     if named:
         return Path(named).expanduser().resolve()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "tk_kernels"
+    return user_cache("TK_KERNELS_CACHE") / "tk_kernels"
+
+
+def user_cache(instead: str) -> Path:
+    """$XDG_CACHE_HOME where that is a whole path, else ~/.cache.
+
+    Raises ToolchainError that names the variable `instead` where the user has no home, as one without a name in a
+    container.
+    """
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        return base if base.is_absolute() else Path.home() / ".cache"
+    except RuntimeError:
+        raise ToolchainError(f"this user has no home folder (HOME is not set); set {instead} to a folder") from None
 
 
 def prebuilt_root() -> Path | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from harness.records.errors import ended
+from tk_kernels.toolchain.errors import ToolchainError
+from tk_kernels.toolchain.store import user_cache
 from tk_kernels.toolchain.targets import GPU, TARGETS
 from tools.bundle import needs, stamp
 from tools.bundle.assemble import MIB, Order, assemble, describe
@@ -53,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         order, absent = planned(options, shlex.join(["python", "-m", "tools.bundle", *arguments]))
         sizes = assemble(order, lambda text: print(text, file=sys.stderr, flush=True))
-    except BundleError as error:
+    except (BundleError, ToolchainError) as error:
         print(f"bundle: {error}", file=sys.stderr)
         return 1
     except OSError as error:
@@ -92,11 +93,10 @@ def planned(options: argparse.Namespace, command: str) -> tuple[Order, list[str]
         )
     here = (name for name in wants.libraries if name in builds)
     parts = choose(groups, (*base, *here), options.with_, options.without, libraries)
-    cache = os.environ.get("XDG_CACHE_HOME")
     order = Order(
         root=ROOT,
         output=options.output.resolve(),
-        cache=(Path(cache) if cache else Path.home() / ".cache") / "tk_bundle",
+        cache=user_cache("XDG_CACHE_HOME") / "tk_bundle",
         node=node,
         groups=groups,
         parts=parts,

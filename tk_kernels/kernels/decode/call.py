@@ -76,6 +76,7 @@ def launch_planned(
     q: Tensor,
     caches: tuple[Tensor, ...],
     block_table: Tensor,
+    seqlens: Tensor,
     plan: DecodePlan | None,
     dim: int,
     scale: float | None,
@@ -97,8 +98,11 @@ def launch_planned(
             if log.shape[0] < sizes[0] or log.shape[2] < sizes[1]:
                 raise ValueError("plan: is larger than the one that is recorded; record the call with its own plan")
             compiled(folder, q.device, "record_into")(log)
+        # A replay of a graph has the lengths of the plan's last `refill`.
+        told = None if q.is_cuda and torch.cuda.is_current_stream_capturing() else seqlens
         factor = float(width**-0.5 if scale is None else scale)
-        launch(folder, kernel, {"q": q}, (caches[0], caches[-1], block_table, buffer, words, out, lse, *sizes, factor))
+        rest = (caches[0], caches[-1], block_table, told, buffer, words, out, lse, *sizes, factor)
+        launch(folder, kernel, {"q": q}, rest)
     return out if lse is None else (out, lse)
 
 

@@ -20,6 +20,8 @@ struct problem {
     std::int64_t batch, new_tokens, heads, kv_heads, pages, page, table_width;
     int dim;  // grouped heads: 64 or 128
     double scale;
+    const int* lengths = nullptr;  // the keys of each sequence, where the kernel is to compare the plan's with them
+    std::int64_t lengths_stride = 1;
     // Grouped heads: rows of q, and of out, by (batch, heads, new_tokens), and not by (batch, new_tokens, heads).
     bool q_by_head = false, out_by_head = false;
 };

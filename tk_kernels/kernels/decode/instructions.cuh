@@ -30,6 +30,20 @@ struct instruction {
 using table = gl<const int, 1, 1, dynamic, dynamic>;
 using queue = instruction_queue<instruction, table>;
 
+// The keys that the call says a sequence has, if it says so: asked for early. A plan for others leaves NaN.
+struct told_length {
+    integer_row<table> own;
+    const bool told;
+
+    kittens_device told_length(const table& lengths, const instruction& t)
+        : own(lengths, t.sequence), told(lengths.rows() > 0) {
+        if (told) own.bring(0);
+    }
+    template <typename Rows> kittens_device void require(Rows& sums, const instruction& t) {
+        if (told && own.brought(0) != t.length) fill(sums, NAN);
+    }
+};
+
 // Hands over the partial of an attend, which a team's warps have stored: whether they reduce the tile, because the plan
 // leaves that to whoever is the last. `told` is a number in shared memory.
 template <typename Team>

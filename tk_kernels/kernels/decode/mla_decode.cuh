@@ -71,6 +71,7 @@ template <int PageKeys, typename Recorder = unrecorded> struct kernel {
         exchanged<gl<float, 1, dynamic, dynamic, latent>> partial;     // (slot, row, col)
         exchanged<gl<float, 1, 2, dynamic, dynamic>> partial_weights;  // (top or sum, slot, row)
         plan::table queues, pages;  // (block and instruction, field); (sequence, nth)
+        plan::table lengths;        // of sequences, or of nothing
         counters ready;
         float scale;  // of the scores, with log2(e)
         int capacity, new_tokens;
@@ -172,6 +173,7 @@ template <int PageKeys, typename Recorder = unrecorded> struct kernel {
         rt_fl<16, columns> o;
         online_softmax<> state;
         rows_vec shrink, factor, lse;
+        plan::told_length length(g.lengths, t);
         zero(o);
         zero(factor);
         one(shrink);
@@ -205,6 +207,7 @@ template <int PageKeys, typename Recorder = unrecorded> struct kernel {
         }
         if (t.first_key < t.end_key) {
             if (own == 0) {
+                length.require(state.sum, t);
                 state.finish(factor, lse);
                 warpgroup::store(between.factor, factor);
             }
@@ -212,6 +215,8 @@ template <int PageKeys, typename Recorder = unrecorded> struct kernel {
             if (own != 0) warpgroup::load(factor, between.factor);
         } else {
             fill(lse, -INFINITY);
+            length.require(lse, t);
+            length.require(factor, t);
         }
         mul_row(o, o, factor);
         bool reduces = false;

@@ -59,9 +59,10 @@ def paged_attention_decode(
     There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
     ValueError that names the argument for a wrong dtype, layout, device, rank or shape, and for a plan of another call.
     So is a length for which the table has no room. So is an entry before a sequence's end that is no page, where the
-    host knows it: the call makes the plan, or the tables are on the CPU. Entries on a GPU are not checked where a plan
-    is given. The caller answers for these: an entry that is no page of the sequence makes its results wrong.
+    host knows it: the call makes the plan, or the tables are on the CPU. On a GPU a sequence that the given plan has
+    with another length gets NaN, but in CUDA graphs. Entries on a GPU are not checked where a plan is given. The caller
+    answers for these: an entry that is no page of the sequence makes its results wrong.
     """
     return launch_planned(
-        "paged_attention_decode", q, (k_cache, v_cache), block_table, plan, q.shape[3], scale, return_lse
+        "paged_attention_decode", q, (k_cache, v_cache), block_table, seqlens, plan, q.shape[3], scale, return_lse
     )

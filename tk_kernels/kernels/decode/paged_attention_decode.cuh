@@ -64,6 +64,7 @@ template <int Dim, int PageKeys, int Groups, typename Recorder = unrecorded> str
         exchanged<gl<float, 1, dynamic, dynamic, Dim>> partial;        // (slot, row, col)
         exchanged<gl<float, 1, 2, dynamic, dynamic>> partial_weights;  // (top or sum, slot, row)
         plan::table queues, pages;  // (block and instruction, field); (sequence, nth)
+        plan::table lengths;        // of sequences, or of nothing
         counters ready;
         float scale;  // of the scores, with log2(e)
         int capacity, new_tokens, heads;
@@ -161,6 +162,7 @@ template <int Dim, int PageKeys, int Groups, typename Recorder = unrecorded> str
         rt_fl<16, Dim> o;
         online_softmax<> state;
         rows_vec shrink, factor, lse;
+        plan::told_length length(g.lengths, t);
         load_rows(q, g.q, [&](int row) { return place(g.q_order, first_row + row, t, g); });
         zero(o);
         for (int key = t.first_key; key < t.end_key; key += keys) {
@@ -177,6 +179,7 @@ template <int Dim, int PageKeys, int Groups, typename Recorder = unrecorded> str
             warpgroup::mma_wait(o);
             tiles.release();
         }
+        length.require(state.sum, t);
         state.finish(factor, lse);
         mul_row(o, o, factor);
         bool reduces = false;

@@ -41,6 +41,7 @@ template <typename Recorder> struct call {
             {s.partial_weights, 1, 2, s.slots, s.rows_per_tile},
             {s.buffer + plan::header_ints, 1, 1, std::int64_t(s.blocks) * s.capacity, plan::instruction_ints},
             {p.table, 1, 1, p.batch, p.table_width, p.table_stride, 0, 0},
+            {p.lengths, 1, 1, p.lengths == nullptr ? 0 : p.batch, 1, p.lengths_stride, 0, 0},
             {s.words, s.counters},
             scale,
             s.capacity,

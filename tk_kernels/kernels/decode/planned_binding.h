@@ -48,13 +48,14 @@ void follow(problem p, std::int64_t dim, const binding::TensorView& q, const bin
     launching_blocks([&] { launch(p, to, stream_of(q)); }, stalled);
 }
 
-// Either operator: v is k where it has one cache. A cache is not copied: it is as large as a GPU. Returns 0 when it is
+// Either operator: v is k where it has one cache. seqlens: where the kernel is to compare the plan's with them. A cache is not copied: it is as large as a GPU. Returns 0 when it is
 // launched, else launches nothing and returns 1: q needs a dense copy.
 template <auto Launch>
 std::int64_t paged(binding::TensorView q, binding::TensorView k, binding::TensorView v, binding::TensorView table,
-                   binding::TensorView plan, binding::TensorView words, binding::TensorView out,
-                   binding::Optional<binding::TensorView> lse, std::int64_t blocks, std::int64_t capacity,
-                   std::int64_t counters, std::int64_t slots, std::int64_t rows_per_tile, double scale) {
+                   binding::Optional<binding::TensorView> seqlens, binding::TensorView plan, binding::TensorView words,
+                   binding::TensorView out, binding::Optional<binding::TensorView> lse, std::int64_t blocks,
+                   std::int64_t capacity, std::int64_t counters, std::int64_t slots, std::int64_t rows_per_tile,
+                   double scale) {
     using namespace binding;
     const bool latent = k.ndim() == 3;
     if (!is_addressable(k) || !is_addressable(v))
@@ -80,7 +81,9 @@ std::int64_t paged(binding::TensorView q, binding::TensorView k, binding::Tensor
             .pages = k.size(0),
             .page = k.size(1),
             .dim = narrow(q.size(3)),
-            .scale = scale},
+            .scale = scale,
+            .lengths = seqlens.has_value() ? static_cast<const int*>(seqlens.value().data_ptr()) : nullptr,
+            .lengths_stride = seqlens.has_value() ? seqlens.value().stride(0) : 1},
            out.size(3), q, table, plan, words, {blocks, capacity, counters, slots, rows_per_tile}, Launch);
     return 0;
 }

@@ -27,7 +27,7 @@ def _with_seed(keywords: dict[str, Any]) -> None:
         value = integer(name, value, -_WORD // 2, _WORD - 1)
         keywords[name] = value - _WORD if value >= _WORD // 2 else value
     if draws and keywords.get("p"):
-        keywords["seed"] = torch.randint(2**63 - 1, ()).item()
+        keywords["seed"] = torch.randint(2**63 - 1, (), device="cpu").item()
 
 
 @operator(
@@ -59,7 +59,8 @@ def dropout_add_layernorm(
     shape, bfloat16 and contiguous; the mask is bool, True where x was kept.
 
     norm(r) = (r - mean) / sqrt(variance + eps) over the last dimension, the variance biased; with `rms` it is
-    r / sqrt(mean(r^2) + eps). The statistics are computed in float32 from r before it is rounded.
+    r / sqrt(mean(r^2) + eps). The statistics are computed in float32 from r before it is rounded: of a row with
+    elements beyond 2e17, whose squares may overflow, norm(r) may be zeros.
 
     Dropout sets each element of x to zero with probability `p`, in steps of 2^-32, and multiplies the others by 1 / (1
     - p). Element i of x, counted in row-major order, is dropped where word i % 4 of Philox 4x32-10 with the counter (i
