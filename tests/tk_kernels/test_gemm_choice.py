@@ -206,20 +206,20 @@ NAMED = {
     (64, 4096, 4096): ("64x64 swapped", 1),
     (64, 6144, 4096): ("64x128 cooperative", 0),
     (64, 14336, 4096): ("64x256 cooperative", 0),
-    (1, 8192, 28672): ("16x128 swapped", 2),
-    (16, 8192, 28672): ("16x128 swapped", 2),
+    (1, 8192, 28672): ("16x128 swapped", 1),
+    (16, 8192, 28672): ("16x128 swapped", 1),
     (64, 4096, 14336): ("64x64 swapped", 1),
-    (128, 4096, 4096): ("64x128 cooperative", 0),
+    (128, 4096, 4096): ("128x64 swapped", 2),
     (128, 6144, 4096): ("64x128 cooperative", 0),
     (128, 14336, 4096): ("64x256 cooperative", 0),
     (128, 4096, 14336): ("128x64 swapped", 2),
     (256, 4096, 4096): ("64x128 cooperative", 0),
-    (256, 28672, 4096): ("128x192 pingpong divided", 3),
+    (256, 28672, 4096): ("128x256 cooperative", 0),
     (384, 28672, 4096): ("128x192 pingpong divided", 2),
     (512, 14336, 4096): ("128x192 pingpong divided", 3),
     (768, 14336, 4096): ("128x192 pingpong divided", 2),
     (512, 5120, 13824): ("128x128 pingpong divided", 4),
-    (640, 8192, 8192): ("128x128 pingpong divided", 2),
+    (640, 8192, 8192): ("128x256 cooperative divided", 4),
     (1280, 5120, 5120): ("128x192 pingpong divided", 8),
     (512, 512, 512): ("64x128 cooperative", 0),
     (1024, 1024, 1024): ("64x128 cooperative", 0),
@@ -228,16 +228,16 @@ NAMED = {
     (2000, 2000, 2000): ("128x256 2x1 cooperative", 0),
     (2048, 2048, 2048): ("128x256 cooperative", 0),
     (3072, 3072, 3072): ("128x192 pingpong", 0),
-    (4096, 4096, 4096): ("128x256 cooperative", 0),
+    (4096, 4096, 4096): ("128x128 pingpong", 0),
     (3584, 3584, 3584): ("128x256 cooperative", 0),
-    (2560, 2560, 2560): ("128x256 cooperative", 0),
+    (2560, 2560, 2560): ("128x192 pingpong divided", 6),
     (5120, 5120, 5120): ("128x192 pingpong divided", 5),
     (8192, 8192, 8192): ("128x192 pingpong", 0),
-    (16384, 16384, 16384): ("128x192 pingpong", 0),
+    (16384, 16384, 16384): ("128x192 pingpong divided", 2),
     (1000, 1000, 1000): ("64x128 2x1 cooperative", 0),
     (3000, 3000, 3000): ("128x192 2x1 pingpong", 0),
     (5000, 5000, 5000): ("128x256 2x1 cooperative divided", 8),
-    (96, 3584, 18944): ("128x128 pingpong divided", 4),
+    (96, 3584, 18944): ("128x256 cooperative divided", 4),
     (256, 3584, 18944): ("128x128 pingpong divided", 2),
     (32, 3584, 18944): ("32x64 swapped", 2),
     (32, 18944, 3584): ("64x256 cooperative", 0),
@@ -287,8 +287,44 @@ def test_parts_are_those_that_take_the_least_time(h200: ctypes.CDLL) -> None:
         assert h200.split(index, *shape, 0) == min(able, key=lambda parts: h200.predicted(index, *shape, parts))
 
 
+# What a divided kernel has taken by the parts that its tiles had at most, us (H100).
+BY_PARTS = {
+    ("tile 128x256 stages 4 cluster 2x1 cooperative divided", 5000): {2: 377.6, 3: 371.3, 4: 366.2},
+    ("tile 128x192 stages 4 cluster 1x1 pingpong divided", 5120): {2: 353.4, 3: 347.8, 4: 346.4},
+    ("tile 128x192 stages 4 cluster 1x1 pingpong divided", 2560): {2: 62.7, 3: 59.8, 4: 59.0},
+    ("tile 128x256 stages 4 cluster 2x1 cooperative divided", 3000): {2: 104.4, 3: 99.8, 4: 96.8},
+}
+
+
+@pytest.mark.parametrize(("kernel", "size"), BY_PARTS, ids=str)
+def test_another_part_changes_what_was_measured(h200: ctypes.CDLL, kernel: str, size: int) -> None:
+    """At 1.75 GHz. Nothing of the model was fitted to these."""
+    measured = BY_PARTS[kernel, size]
+    predicted = {parts: h200.predicted(ASKED.index(kernel), size, size, size, parts) / 1750 for parts in measured}
+    for parts in (2, 3):
+        change = predicted[parts + 1] - predicted[parts]
+        assert change == pytest.approx(measured[parts + 1] - measured[parts], abs=1.3)
+
+
+# Of the undivided kernel's time, what a divided one has taken in so many parts (H100).
+SHARES = {
+    ("tile 128x256 stages 4 cluster 2x1 cooperative divided", (5000, 5000, 5000), 4): 366.2 / 392.2,
+    ("tile 128x192 stages 4 cluster 1x1 pingpong divided", (5120, 5120, 5120), 4): 346.4 / 365.5,
+    ("tile 128x192 stages 4 cluster 1x1 pingpong divided", (768, 14336, 4096), 2): 131.2 / 138.9,
+}
+
+
+@pytest.mark.parametrize(("kernel", "shape", "parts"), SHARES, ids=str)
+def test_a_divided_round_gains_what_was_measured(
+    h200: ctypes.CDLL, kernel: str, shape: tuple[int, int, int], parts: int
+) -> None:
+    divided = h200.predicted(ASKED.index(kernel), *shape, parts)
+    undivided = h200.predicted(ASKED.index(kernel.removesuffix(" divided")), *shape, 1)
+    assert divided / undivided == pytest.approx(SHARES[kernel, shape, parts], abs=0.025)
+
+
 FORCED_ON_H100 = Path(__file__).parent / "fixtures" / "gemm_forced_h100.txt"
-MEAN_REGRET = {(1, 8): 0.03, (9, 128): 0.06, (129, 512): 0.03, (513, 8192): 0.03}
+MEAN_REGRET = {(1, 8): 0.027, (9, 128): 0.058, (129, 512): 0.033, (513, 8192): 0.018}
 """By rows of A. What a kernel that is chosen takes more than the fastest that was forced, whose noise is 1 to 2 %."""
 
 
@@ -309,7 +345,7 @@ def test_what_is_chosen_is_near_the_fastest_that_was_forced(h200: ctypes.CDLL, r
         unmeasured += name not in took
         regrets.append(took.get(name, min(took.values())) / min(took.values()) - 1)
     assert statistics.mean(regrets) < MEAN_REGRET[rows]
-    assert max(regrets) < 0.3
+    assert max(regrets) < 0.22
     assert unmeasured <= 0.1 * len(regrets)
 
 

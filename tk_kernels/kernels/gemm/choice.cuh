@@ -150,15 +150,12 @@ constexpr built<Operation> built_kernels[] = {{fitted<Operation>(Shapes), start_
 // Clocks that were fitted, with the other numbers below, to forced kernels on H100s: 288 layers of up to 512 rows, and
 // 168 problems that were drawn (README.md). What was fitted is which kernel is the fastest. So none is a reading.
 namespace fitted_clocks {
-constexpr double way = 2880;             // a load's, from memory where all of it is at work
-constexpr double start = 600;            // of a swapped block, which nothing hides
-constexpr double tile = 780;             // of any other tile: its first loads, its order
-constexpr double exchange_block = 2840;  // sums of a swapped tile go through shared memory: for each block,
-constexpr double exchange_row = 58;      // and for each row, if a cluster exchanges them,
-constexpr double own_row = 87;           // or if not
-constexpr double cleared = 12600;        // the counters of a divided kernel, by a launch of its own
-constexpr double strip = 1390;           // a warp reads one of a part
-constexpr double wait = 1000;            // for the other parts
+constexpr double way = 3090;             // a load's, from memory where all of it is at work
+constexpr double exchange_block = 3260;  // of sums of a swapped tile, for each block of a cluster,
+constexpr double own_row = 45;           // or of a block's own, for each row, through shared memory
+constexpr double cleared = 16700;        // the counters of a divided kernel, by a launch of its own
+constexpr double strip = 840;            // a warp reads one of a part
+constexpr double wait = 1500;            // for the other parts
 }  // namespace fitted_clocks
 
 // Clocks in which a step's operands arrive. Where rows of B begin inside a 64-byte unit, each of a box's 128-byte rows
@@ -178,34 +175,31 @@ template <operation Operation> double arrive_clocks(const config& c, const probl
         b_rows = (1 + 1.8 / c.cluster.m) * (unit_columns(c) < 64 ? 1.6 : 1);
     }
     const double missing = double(rows * c.tile.m - p.m) / c.tile.m;
-    if (c.consumers != swapped) a_rows += 0.52 * std::fmin(1, 3 * missing) * std::fmin(1, 8.0 / rows);
-    return (a_rows * c.tile.m + b_rows * c.tile.n) * 128 / limits::operand_bytes * 1.03;
+    a_rows += 0.53 * std::fmin(1, 3 * missing) * std::fmin(1, 8.0 / rows);
+    return (a_rows * c.tile.m + b_rows * c.tile.n) * 128 / limits::operand_bytes * 1.056;
 }
 // Where multiplies end when they return, shared memory bounds them: 16 rows a warp have 237 of 630 TFLOPS at 4096
-// (H200). Warps of 64 x 64 should have 0.8, by count; 321 of 575 are measured (H100). Where they do not, those of bf16
-// in ping-pong lose less between tiles.
-template <operation Operation> double multiply_clocks(const config& c) {
-    const double turns = c.consumers == pingpong && sizeof(typename Operation::operand) == 2 ? 0.85 : 1;
-    const double slower = limits::multiplies_behind ? turns : c.consumers == by_warps ? 1.25 : 2.5;
+// (H200). Warps of 64 x 64 should have 0.8, by count; 321 of 575 are measured (H100).
+inline double multiply_clocks(const config& c) {
+    const double slower = limits::multiplies_behind ? 1 : c.consumers == by_warps ? 1.25 : 2.5;
     return slower * c.tile.m * c.tile.n * 128 / limits::multiply_bytes;
 }
 // A step's, where so many blocks share a multiprocessor: not less than the way of what a ring holds.
 template <operation Operation>
 double step_clocks(const config& c, const problem<Operation>& p, double blocks = 1, double arriving = 1) {
-    const double work = blocks * std::fmax(multiply_clocks<Operation>(c), arriving * arrive_clocks(c, p));
+    const double work = blocks * std::fmax(multiply_clocks(c), arriving * arrive_clocks(c, p));
     return limits::multiplies_behind ? std::fmax(work, fitted_clocks::way / c.stages) : work;
 }
-inline double write_clocks(const config& c) { return 1.8 * c.tile.m * c.tile.n / limits::written_sums; }
+inline double write_clocks(const config& c) { return 2.5 * c.tile.m * c.tile.n / limits::written_sums; }
 
-// The operands' way from memory, where L2 is full of lines to be written back. Rows of tiles of a swapped product,
-// which are not in step, share B in part. Boxes of which rows of A are not there take longer, and so do narrow ones of
-// B: 64 x 6144 x 4096 takes 32.4 us by 64x64, and 30.1 by 64x128 (H100).
+// The operands' way from memory. Rows of tiles of a swapped product, which are not in step, do not share B. Boxes of
+// which rows of A are not there take longer, and so do narrow ones of B: 64 x 6144 x 4096 takes 32.4 us by 64x64, and
+// 30.1 by 64x128 (H100).
 template <operation Operation> double memory_clocks(const config& c, const problem<Operation>& p) {
-    const double again = c.consumers == swapped ? 0.55 * (divide_up(p.m, c.tile.m) - 1) * p.n : 0;
-    const double k_bytes = double(p.k) * sizeof(typename Operation::operand), bytes = (p.m + p.n) * k_bytes;
+    const double again = c.consumers == swapped ? 1.2 * (divide_up(p.m, c.tile.m) - 1) : 0;
     const double missing = std::fmax(0, c.tile.m - std::fmax(16, double(p.m))) / (c.tile.m + c.tile.n);
-    const double slower = (1 + 0.98 * missing) * (1 + 0.093 * (64.0 / c.tile.n) * (64.0 / c.tile.n));
-    return slower * (bytes + again * k_bytes + 0.18 * std::fmin(bytes, 50e6)) / limits::memory_bytes;
+    const double slower = 1.19 * (1 + 1.57 * missing) * (1 + 0.11 * (64.0 / c.tile.n) * (64.0 / c.tile.n));
+    return slower * (p.m + (1 + again) * p.n) * p.k * sizeof(typename Operation::operand) / limits::memory_bytes;
 }
 
 // Blocks, in clusters of so many, that are there at once, one a multiprocessor: of an H100's eight groups of them six
@@ -233,22 +227,21 @@ template <operation Operation> double tile_clocks(const config& c, const problem
     const double write = write_clocks(c), step = step_clocks(c, p), memory = memory_clocks(c, p);
     const int consumers = sharing(c);
     const double finish = Operation::finish_clocks(p.extra, c.tile.m * c.tile.n / (128 * consumers), consumers);
-    const double work = fitted_clocks::tile + steps_of(p) * step;
+    const double work = steps_of(p) * step;
     const double tile =
-        c.consumers == pingpong ? std::fmax(work, 1.25 * write + finish) + 0.25 * finish : work + write + finish;
-    const double end = c.consumers == pingpong ? 2.2 * write + 0.5 * finish : 0;
-    const double clusters = c.cluster.m * c.cluster.n > 1 ? 1.1 : 1;
+        c.consumers == pingpong ? std::fmax(work, write + finish) + 0.25 * finish : work + write + finish;
+    const double end = c.consumers == pingpong ? 2.25 * write + 0.5 * finish : 0;
+    const double clusters = c.cluster.m * c.cluster.n > 1 ? 1.105 : 1;
     const int64_t tiles = cluster_tiles(c, p), in_round = clusters_of(c);
     if (parts == 1)
         return clusters * (round_clocks(tiles, in_round, memory, [&](int64_t) { return tile; }) + end) +
                (c.divided ? fitted_clocks::cleared : 0);
     const int64_t left = (tiles - 1) % in_round + 1;
-    const double last = divide_up(steps_of(p), parts) * step_clocks(c, p, 1, 0.81);
+    const double last = divide_up(steps_of(p), parts) * step_clocks(c, p, 1, 0.79);
     const double reads = fitted_clocks::strip * double(divide_up(strips_of(c), parts) * parts);
     const double exchange = c.tile.m * c.tile.n * sizeof(float) / limits::operand_bytes + reads + fitted_clocks::wait;
     const double before = (tiles - left) / in_round * std::fmax(tile, memory * in_round / tiles);
-    return clusters * (before + std::fmax(last, memory * left / tiles) + fitted_clocks::tile + exchange) +
-           fitted_clocks::cleared;
+    return clusters * (before + std::fmax(last, memory * left / tiles) + exchange) + fitted_clocks::cleared;
 }
 
 // The same of C's transpose with K divided among `split` blocks, of which a multiprocessor has one or two.
@@ -259,9 +252,8 @@ template <operation Operation> double swapped_clocks(const config& c, const prob
     const double rounds = round_clocks(blocks, in_round, memory_clocks(c, p), [&](int64_t count) {
         return divide_up(steps_of(p), split) * step_clocks(c, p, double(divide_up(count, there)));
     });
-    const double exchange = split > 1 ? fitted_clocks::exchange_block * split + fitted_clocks::exchange_row * c.tile.m
-                                      : fitted_clocks::own_row * c.tile.m;
-    return rounds + divide_up(blocks, in_round) * fitted_clocks::start + write_clocks(c) + exchange;
+    const double exchange = split > 1 ? fitted_clocks::exchange_block * split : fitted_clocks::own_row * c.tile.m;
+    return rounds + write_clocks(c) + exchange;
 }
 
 // The split that a problem gets: the one that is forced, or the least of the quickest of those whose blocks are all
@@ -287,8 +279,7 @@ int parts_of(const config& c, const problem<Operation>& p, const options& o, int
 
 template <operation Operation> double clocks(const config& c, const problem<Operation>& p, const options& o = {}) {
     if (c.consumers == swapped) return swapped_clocks(c, p, best_split(c, p, o));
-    const double doubt = c.divided && c.tile.n != 128 ? 1.03 : 1;  // 128x128 keeps more of what is promised
-    return doubt * tile_clocks(c, p, c.divided ? parts_of(c, p, o, clusters_of(c)) : 1);
+    return tile_clocks(c, p, c.divided ? parts_of(c, p, o, clusters_of(c)) : 1);
 }
 
 // Whether it divides K as is asked: in all tiles if swapped, in those of the last round if divided.
