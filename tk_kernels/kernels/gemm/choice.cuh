@@ -244,7 +244,9 @@ template <operation Operation> double tile_clocks(const config& c, const problem
     return clusters * (before + std::fmax(last, memory * left / tiles) + exchange) + fitted_clocks::cleared;
 }
 
-// The same of C's transpose with K divided among `split` blocks, of which a multiprocessor has one or two.
+// The same of C's transpose with K divided among `split` blocks, of which a multiprocessor has one or two. A block
+// has one tile: each round ends with an exchange of its own. 4096 x 4096 x 64 takes 88.5 us so in eight rounds, and
+// 17.6 by 128x128 (H100).
 template <operation Operation> double swapped_clocks(const config& c, const problem<Operation>& p, int split) {
     const int64_t blocks = divide_up(p.m, c.tile.m) * divide_up(p.n, c.tile.n) * split, there = at_once(split);
     const int together = c.stages * (c.tile.m + c.tile.n) * 128 <= limits::shared_bytes_of(2) - 4096 ? 2 : 1;
@@ -253,7 +255,7 @@ template <operation Operation> double swapped_clocks(const config& c, const prob
         return divide_up(steps_of(p), split) * step_clocks(c, p, double(divide_up(count, there)));
     });
     const double exchange = split > 1 ? fitted_clocks::exchange_block * split : fitted_clocks::own_row * c.tile.m;
-    return rounds + write_clocks(c) + exchange;
+    return rounds + double(divide_up(blocks, in_round)) * (write_clocks(c) + exchange);
 }
 
 // The split that a problem gets: the one that is forced, or the least of the quickest of those whose blocks are all
