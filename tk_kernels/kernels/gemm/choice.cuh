@@ -156,6 +156,7 @@ constexpr double own_row = 45;           // or of a block's own, for each row, t
 constexpr double cleared = 16700;        // the counters of a divided kernel, by a launch of its own
 constexpr double strip = 840;            // a warp reads one of a part
 constexpr double wait = 1500;            // for the other parts
+constexpr double doubt = 1.04;           // of a promise by 128x256, all of whose tiles are divided: 1.02 to 1.06 serve
 }  // namespace fitted_clocks
 
 // Clocks in which a step's operands arrive. Where rows of B begin inside a 64-byte unit, each of a box's 128-byte rows
@@ -202,10 +203,12 @@ template <operation Operation> double memory_clocks(const config& c, const probl
     return slower * (p.m + (1 + again) * p.n) * p.k * sizeof(typename Operation::operand) / limits::memory_bytes;
 }
 
-// Blocks, in clusters of so many, that are there at once, one a multiprocessor: of an H100's eight groups of them six
-// have 16 and two 18, and a cluster is in one group.
+// Blocks, in clusters of so many, that are there at once, one a multiprocessor. 38 clusters of 3 are, 24 of 4, 20 of 5
+// and 16 of 6; 40, 32, 24 and 18 are not, nor 16 of 7 or 8: those take up to twice as long (H100). So it is as if seven
+// groups of multiprocessors had 16 and one had 12.
 inline int at_once(int cluster) {
-    return std::max(cluster, multiprocessors() * cluster * (6 * (16 / cluster) + 2 * (18 / cluster)) / 132);
+    const int groups = 7 * (16 / cluster) + 12 / cluster;
+    return cluster <= 2 ? multiprocessors() : std::max(cluster, multiprocessors() * cluster * groups / 132);
 }
 
 // Rounds of so many of all blocks, each of which takes what its work takes or, if that is longer, its share of memory's
@@ -241,7 +244,8 @@ template <operation Operation> double tile_clocks(const config& c, const problem
     const double reads = fitted_clocks::strip * double(divide_up(strips_of(c), parts) * parts);
     const double exchange = c.tile.m * c.tile.n * sizeof(float) / limits::operand_bytes + reads + fitted_clocks::wait;
     const double before = (tiles - left) / in_round * std::fmax(tile, memory * in_round / tiles);
-    return clusters * (before + std::fmax(last, memory * left / tiles) + exchange) + fitted_clocks::cleared;
+    const double doubt = left == tiles && c.tile.n == 256 ? fitted_clocks::doubt : 1;
+    return doubt * (clusters * (before + std::fmax(last, memory * left / tiles) + exchange) + fitted_clocks::cleared);
 }
 
 // The same of C's transpose with K divided among `split` blocks, of which a multiprocessor has one or two. A block
