@@ -11,22 +11,17 @@ import argparse
 import functools
 import math
 import random
-import re
 import statistics
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 
 import tk_kernels as tk
 from harness.records.errors import ended
+from tk_kernels.kernels.gemm import tuning
 
 SEED, PROBLEMS = 2026, 200
-SCREENED, TIMED, LEFT = 5, 21, 6
-"""Rounds of all kernels, rounds of the default and the fastest, and how many those are."""
-KERNEL = r"tile ((\d+)x(\d+)) stages \d+ cluster (\dx\d) (cooperative|pingpong|swapped)( divided)?"
 ROWS = ((1, 8), (9, 128), (129, 512), (513, 8192))
 
 MODELS = """
@@ -71,64 +66,12 @@ def problems() -> list[tuple[int, int, int]]:
     return sorted((round(math.exp(draw.uniform(0, math.log(8192)))), *draw.choice(among)) for _ in range(PROBLEMS))
 
 
-def forced(M: int, N: int, K: int, listed: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Options of each of the listed kernels and splits that are no waste on the problem."""
-    for kernel in listed:
-        found = re.fullmatch(KERNEL, kernel)
-        if found is None:
-            continue
-        tile, tile_m, tile_n, cluster, schedule, divided = found.groups()
-        rows, tiles = int(tile_m), math.ceil(M / int(tile_m)) * math.ceil(N / int(tile_n))
-        options: dict[str, Any] = {"tile": tile, "cluster": cluster, "schedule": schedule}
-        if schedule == "swapped" and 4 * rows >= M and (rows < 2 * M or rows <= 48):
-            yield from ({**options, "split": split} for split in range(1, 9) if split == 1 or tiles * split <= 280)
-        elif schedule != "swapped" and (rows <= 128 or M > 128) and (rows <= 64 or M > 24):
-            yield from ({**options, "split": split} for split in ((2, 3, 4, 5, 6, 8) if divided else (1,)))
-
-
-def kernels(device: str) -> list[str]:
-    """The names of the kernels that are built, without those that are there for tables of the paper."""
-    try:
-        tk.gemm(*(torch.zeros(16, 16, dtype=torch.bfloat16, device=device) for _ in range(2)), tile="1x1")
-    except ValueError as refusal:
-        lines = [line.strip() for line in str(refusal).splitlines()[1:]]
-        return [line for line in lines if not re.search(r"128x256 stages [123]|128x128 stages 4", line)]
-    raise AssertionError("a tile of 1x1 is built")
-
-
-def rounds(calls: Sequence[Callable[[], Any]], count: int, flush: torch.Tensor) -> list[float]:
-    """The median time of each call, us, in so many rounds of random order."""
-    took: list[list[float]] = [[] for _ in calls]
-    for _ in range(count):
-        order = random.sample(range(len(calls)), len(calls))
-        if not flush.is_cuda:
-            for at in order:
-                began = time.perf_counter()
-                calls[at]()
-                took[at].append(1e6 * (time.perf_counter() - began))
-            continue
-        pairs = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in calls]
-        for at in order:
-            flush.zero_()
-            torch.cuda._sleep(100_000)  # the host is ahead: operators take it tens of microseconds
-            pairs[at][0].record()
-            calls[at]()
-            pairs[at][1].record()
-        torch.cuda.synchronize()
-        for at, (start, stop) in enumerate(pairs):
-            took[at].append(1e3 * start.elapsed_time(stop))
-    return [statistics.median(one) for one in took]
-
-
-def measure(M: int, N: int, K: int, listed: Sequence[str], flush: torch.Tensor) -> tuple[float, float, str]:
+def measure(M: int, N: int, K: int, flush: torch.Tensor) -> tuple[float, float, str]:
     """The default's time, that of the fastest kernel, us, and the options that force it."""
     a, b = (torch.randn(size, device=flush.device).to(torch.bfloat16) for size in ((M, K), (K, N)))
-    out = a.new_empty((M, N))
-    options = [{}, *forced(M, N, K, listed)]
-    calls = [functools.partial(tk.gemm, a, b, out=out, **given) for given in options]
-    screened = rounds(calls, SCREENED, flush)
-    left = [0, *sorted(range(1, len(calls)), key=screened.__getitem__)[:LEFT]]
-    timed = dict(zip(left, rounds([calls[at] for at in left], TIMED, flush), strict=True))
+    call = functools.partial(tk.gemm, a, b, out=a.new_empty((M, N)))
+    options = [{}, *tuning.forced(M, N, K, tuning.listed(lambda: call(tile="1x1")))]
+    timed = tuning.timed([functools.partial(call, **given) for given in options], flush)
     best = min(timed, key=timed.__getitem__)
     return timed[0], timed[best], str(options[best] or "the default")
 
@@ -149,16 +92,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.gemm_regret", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--list", action="store_true", help="print the problems and stop")
     parser.add_argument("--first", type=int, default=PROBLEMS, help="so many of them, drawn from the list")
-    parser.add_argument("--device", default="cuda", help="cuda, or cpu to try the command")
     given = parser.parse_args(arguments)
     chosen = problems()
     if given.list:
         print("problems:", *(f"  - {{M: {M}, N: {N}, K: {K}}}" for M, N, K in chosen), sep="\n")
         return 0
-    listed, flush = kernels(given.device), torch.empty(100 << 20, dtype=torch.uint8, device=given.device)
-    measured = []
+    flush, measured = torch.empty(tuning.FLUSHED, dtype=torch.int8, device="cuda"), []
     for M, N, K in random.Random(SEED).sample(chosen, given.first):
-        default, best, options = measure(M, N, K, listed, flush)
+        default, best, options = measure(M, N, K, flush)
         measured.append((M, default / best - 1))
         print(f"{M} x {N} x {K}: {default:.1f} us, {best:.1f} by {options}", flush=True)
     print(shown(measured))
