@@ -77,12 +77,16 @@ class Comparison:
 COMPARISONS: Mapping[str, Comparison] = {
     "rate": Comparison(Kind.RATE, "share of the datasheet roof", "TFLOPS"),
     "speedup": Comparison(Kind.SPEEDUP, "ratio of median latencies", "x", Better.MORE),
+    "least_speedup": Comparison(Kind.SPEEDUP, "least ratio of median latencies", "x", Better.MORE),
+    "mean_speedup": Comparison(Kind.SPEEDUP, "geometric mean of ratios of median latencies", "x", Better.MORE),
     "over_published": Comparison(Kind.RATE, "measured share of the roof over a published one", "x", Better.MORE),
     "across": Comparison(Kind.OTHER, "share of the roof over that on another problem", "x", Better.MORE),
     "profile": Comparison(Kind.COUNTER, timed=False),
     "build": Comparison(Kind.LINES, better=Better.LESS, timed=False),
     "size": Comparison(Kind.SIZE, timed=False),
 }
+SPEEDUPS = {"speedup": "largest", "least_speedup": "least", "mean_speedup": "mean"}
+"""The comparisons that may be over several, each with what it judges of the speedups on the problems of `among`."""
 _OPPONENTS = {"today": Kind.TODAY, "released": Kind.RELEASED}
 
 
@@ -100,7 +104,7 @@ class Point:
     accept: Interval
     """Measured values that count as agreement, in the unit of `published`."""
     among: tuple[str, ...] = ()
-    """Problems of which the one with the largest speedup is judged, in place of `problem`: "up to 14 times"."""
+    """Problems of which one number is judged, in place of `problem`: "up to 14 times"; see `SPEEDUPS`."""
     beside: str = ""
     """The problem that `problem` is compared with, where the comparison is `across` problems."""
     experiment: str = ""
@@ -401,13 +405,15 @@ def _against(where: str, entry: Mapping[str, Any], points: Sequence[Point]) -> s
 def _point(where: str, comparison: str, claim: Mapping[str, Any], entry: Mapping[str, Any]) -> Point:
     of = _contestant(where, entry.get("of", OURS))
     over = _contestants(where, entry.get("over", []))
-    if comparison in ("speedup", "over_published") and not over:
+    if comparison in (*SPEEDUPS, "over_published") and not over:
         raise PaperFiguresError(f"{where}: the point of {of} needs `over`, what it is faster than")
-    if comparison != "speedup" and len(over) > 1:
+    if comparison not in SPEEDUPS and len(over) > 1:
         raise PaperFiguresError(f"{where}: the point of {of} is over several, which only a speedup can be")
     among = _problems(where, "among", entry)
-    if among and (entry["problem"] or comparison != "speedup"):
+    if among and (entry["problem"] or comparison not in SPEEDUPS):
         raise PaperFiguresError(f"{where}: the point of {of} has `among`, which a speedup may have in place of problem")
+    if comparison in ("least_speedup", "mean_speedup") and not among:
+        raise PaperFiguresError(f"{where}: the point of {of} needs `among`, the problems of its {comparison}")
     if (comparison == "across") != bool(entry["beside"]):
         raise PaperFiguresError(f"{where}: the point of {of} needs `beside` where the comparison is across, else none")
     published = None if entry["published"] is None else _interval(where, "published", entry["published"])
