@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from harness.records.naming import problem_keys
+from paper_figures.recorded.experiments import load_experiment
 from tools import gemm_regret
 
 
@@ -23,3 +25,8 @@ def test_the_summary_is_by_rows(capsys: pytest.CaptureFixture[str]) -> None:
     ]
     assert gemm_regret.main(["--list"]) == 0
     assert capsys.readouterr().out.count("{M: ") == 200
+
+
+def test_the_exhibit_has_the_problems_that_were_drawn() -> None:
+    measured = [problem_keys(text).values() for text in load_experiment("gemm_random").problems]
+    assert [tuple(map(int, sizes)) for sizes in measured] == gemm_regret.problems()
