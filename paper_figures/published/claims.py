@@ -74,19 +74,17 @@ class Comparison:
     """Whether its numbers are times."""
 
 
+SPEEDUPS = {"speedup": "largest", "least_speedup": "least", "mean_speedup": "mean"}
+"""What is judged of several problems' speedups, by the comparison."""
 COMPARISONS: Mapping[str, Comparison] = {
     "rate": Comparison(Kind.RATE, "share of the datasheet roof", "TFLOPS"),
-    "speedup": Comparison(Kind.SPEEDUP, "ratio of median latencies", "x", Better.MORE),
-    "least_speedup": Comparison(Kind.SPEEDUP, "least ratio of median latencies", "x", Better.MORE),
-    "mean_speedup": Comparison(Kind.SPEEDUP, "geometric mean of ratios of median latencies", "x", Better.MORE),
+    **dict.fromkeys(SPEEDUPS, Comparison(Kind.SPEEDUP, "ratio of median latencies", "x", Better.MORE)),
     "over_published": Comparison(Kind.RATE, "measured share of the roof over a published one", "x", Better.MORE),
     "across": Comparison(Kind.OTHER, "share of the roof over that on another problem", "x", Better.MORE),
     "profile": Comparison(Kind.COUNTER, timed=False),
     "build": Comparison(Kind.LINES, better=Better.LESS, timed=False),
     "size": Comparison(Kind.SIZE, timed=False),
 }
-SPEEDUPS = {"speedup": "largest", "least_speedup": "least", "mean_speedup": "mean"}
-"""The comparisons that may be over several, each with what it judges of the speedups on the problems of `among`."""
 _OPPONENTS = {"today": Kind.TODAY, "released": Kind.RELEASED}
 
 
@@ -410,10 +408,9 @@ def _point(where: str, comparison: str, claim: Mapping[str, Any], entry: Mapping
     if comparison not in SPEEDUPS and len(over) > 1:
         raise PaperFiguresError(f"{where}: the point of {of} is over several, which only a speedup can be")
     among = _problems(where, "among", entry)
-    if among and (entry["problem"] or comparison not in SPEEDUPS):
-        raise PaperFiguresError(f"{where}: the point of {of} has `among`, which a speedup may have in place of problem")
-    if comparison in ("least_speedup", "mean_speedup") and not among:
-        raise PaperFiguresError(f"{where}: the point of {of} needs `among`, the problems of its {comparison}")
+    if (among and (entry["problem"] or comparison not in SPEEDUPS)) or (not among and comparison.endswith("_speedup")):
+        has = f"the point of {of} has {'' if among else 'no '}`among`"
+        raise PaperFiguresError(f"{where}: {has}, which a speedup may have in place of problem")
     if (comparison == "across") != bool(entry["beside"]):
         raise PaperFiguresError(f"{where}: the point of {of} needs `beside` where the comparison is across, else none")
     published = None if entry["published"] is None else _interval(where, "published", entry["published"])
