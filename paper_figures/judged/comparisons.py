@@ -115,6 +115,17 @@ class Speedup(Compare):
         return "" if claim.not_comparable else _short_of_range(points)
 
 
+class MeanSpeedup(Compare):
+    """The geometric mean of the speedups on several problems; none where one of them has none."""
+
+    def measure(self, asked: Asked) -> Measured | Missing:
+        point = asked.point
+        found = [speedup(one, point.of, point.over) for one in among(point, asked.selections)]
+        missing = next((one for one in found if isinstance(one, Missing)), None)
+        ratios = [one for one in found if isinstance(one, Measured)]
+        return missing or (_geometric_mean(ratios) if ratios else why_missing(None, point.of))
+
+
 class Rate(Compare):
     """The share of the datasheet's roof in %, against the published rate's share of its own GPU's roof."""
 
@@ -248,6 +259,8 @@ class Size(Compare):
 
 COMPARED: Mapping[str, Compare] = {
     "speedup": Speedup(),
+    "least_speedup": Speedup(),
+    "mean_speedup": MeanSpeedup(),
     "rate": Rate(),
     "over_published": OverPublished(),
     "across": Across(),
@@ -266,6 +279,19 @@ def _papers_share(asked: Asked) -> float | None:
 def named(problem: str, selections: Sequence[Selected]) -> Selected | None:
     """The selected problem of a name; None where it is not among them."""
     return next((one for one in selections if one.experiment.same_problem(one.problem, problem)), None)
+
+
+def among(point: Point, selections: Sequence[Selected]) -> list[Selected]:
+    """The selected problems of those that a point names."""
+    return [one for one in selections if any(one.experiment.same_problem(one.problem, text) for text in point.among)]
+
+
+def _geometric_mean(ratios: Sequence[Measured]) -> Measured:
+    """That of independent ratios: in logarithms their half widths are added in quadrature."""
+    value = math.exp(sum(math.log(one.value) for one in ratios) / len(ratios))
+    down = math.hypot(*(math.log(one.value / one.low) for one in ratios)) / len(ratios)
+    up = math.hypot(*(math.log(one.high / one.value) for one in ratios)) / len(ratios)
+    return Measured(value, value * math.exp(-down), value * math.exp(up))
 
 
 def _quotient(top: Measured, bottom: Measured) -> Measured:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from harness.records.naming import Contestant
 from harness.runs import Run
 from paper_figures.intervals import Measured
-from paper_figures.judged.comparisons import COMPARED, Asked, PointResult, named
+from paper_figures.judged.comparisons import COMPARED, Asked, PointResult, among, named
 from paper_figures.judged.quantities import own_bounds, speedup, untimed
 from paper_figures.judged.verdicts import Missing, Verdict, combine, judge_point, overtaken, summary
 from paper_figures.labels import OURS, RELEASED, short_run
@@ -161,12 +161,12 @@ def _runs(names: Sequence[str]) -> str:
 def _evaluate_point(claim: Claim, point: Point, selections: Sequence[Selected], runs: Sequence[Run]) -> PointResult:
     compare = COMPARED[claim.comparison]
     selections = [one for one in selections if point.experiment in ("", one.experiment.name)]
-    asked = Asked(claim, point, selections, _selected(point, selections), runs)
+    asked = Asked(claim, point, selections, _selected(claim, point, selections), runs)
     measured, share = _measure(asked), compare.share(asked)
     accept = point.accept if share is None else point.accept.scaled(share)
     published = point.published if share is None or point.published is None else point.published.scaled(share)
     run_id, case_key = compare.source(asked)
-    among = point.among and asked.selected is not None and isinstance(measured, Measured)
+    one_of = point.among and claim.comparison != "mean_speedup" and isinstance(measured, Measured)
     return PointResult(
         point=point,
         unit=compare.unit or claim.unit,
@@ -177,7 +177,7 @@ def _evaluate_point(claim: Claim, point: Point, selections: Sequence[Selected], 
         run_id=run_id,
         case_key=case_key,
         of_the_paper=compare.of_the_paper,
-        problem=asked.selected.problem if among and asked.selected is not None else point.problem,
+        problem=asked.selected.problem if one_of and asked.selected is not None else point.problem,
         left_out=untimed(asked.selected, point.over) if len(point.over) > 1 else (),
         remarks=own_bounds(asked.selected, point.over),
         released=_released(asked),
@@ -199,20 +199,20 @@ def _released(asked: Asked) -> Measured | None:
     if point.of != Contestant(OURS) or not COMPARED[asked.claim.comparison].with_released or theirs in point.over:
         return None
     mine = replace(point, of=theirs)
-    other = replace(asked, point=mine, selected=_selected(mine, asked.selections))
+    other = replace(asked, point=mine, selected=_selected(asked.claim, mine, asked.selections))
     found = _measure(other) if other.cell is not None else None
     return found if isinstance(found, Measured) else None
 
 
-def _selected(point: Point, selections: Sequence[Selected]) -> Selected | None:
+def _selected(claim: Claim, point: Point, selections: Sequence[Selected]) -> Selected | None:
     """The problem of a point; without one, the first problem that has the contestant's row.
 
-    Among several, the one with the largest speedup, or the first if none has one.
+    Among several, the one with the largest speedup, or the first if none has one; the least is where there is none.
     """
     if point.problem:
         return named(point.problem, selections)
     if point.among:
-        own = [one for one in selections if any(one.experiment.same_problem(one.problem, text) for text in point.among)]
-        return max(own, key=lambda one: getattr(speedup(one, point.of, point.over), "value", -math.inf), default=None)
+        best, own = min if claim.comparison == "least_speedup" else max, among(point, selections)
+        return best(own, key=lambda one: getattr(speedup(one, point.of, point.over), "value", -math.inf), default=None)
     having = (one for one in selections if (cell := one.cell(point.of)) is not None and cell.row is not None)
     return next(having, selections[0] if selections else None)

@@ -74,9 +74,11 @@ class Comparison:
     """Whether its numbers are times."""
 
 
+SPEEDUPS = {"speedup": "largest", "least_speedup": "least", "mean_speedup": "mean"}
+"""What is judged of several problems' speedups, by the comparison."""
 COMPARISONS: Mapping[str, Comparison] = {
     "rate": Comparison(Kind.RATE, "share of the datasheet roof", "TFLOPS"),
-    "speedup": Comparison(Kind.SPEEDUP, "ratio of median latencies", "x", Better.MORE),
+    **dict.fromkeys(SPEEDUPS, Comparison(Kind.SPEEDUP, "ratio of median latencies", "x", Better.MORE)),
     "over_published": Comparison(Kind.RATE, "measured share of the roof over a published one", "x", Better.MORE),
     "across": Comparison(Kind.OTHER, "share of the roof over that on another problem", "x", Better.MORE),
     "profile": Comparison(Kind.COUNTER, timed=False),
@@ -100,7 +102,7 @@ class Point:
     accept: Interval
     """Measured values that count as agreement, in the unit of `published`."""
     among: tuple[str, ...] = ()
-    """Problems of which the one with the largest speedup is judged, in place of `problem`: "up to 14 times"."""
+    """Problems of which one number is judged, in place of `problem`: "up to 14 times"; see `SPEEDUPS`."""
     beside: str = ""
     """The problem that `problem` is compared with, where the comparison is `across` problems."""
     experiment: str = ""
@@ -401,13 +403,14 @@ def _against(where: str, entry: Mapping[str, Any], points: Sequence[Point]) -> s
 def _point(where: str, comparison: str, claim: Mapping[str, Any], entry: Mapping[str, Any]) -> Point:
     of = _contestant(where, entry.get("of", OURS))
     over = _contestants(where, entry.get("over", []))
-    if comparison in ("speedup", "over_published") and not over:
+    if comparison in (*SPEEDUPS, "over_published") and not over:
         raise PaperFiguresError(f"{where}: the point of {of} needs `over`, what it is faster than")
-    if comparison != "speedup" and len(over) > 1:
+    if comparison not in SPEEDUPS and len(over) > 1:
         raise PaperFiguresError(f"{where}: the point of {of} is over several, which only a speedup can be")
     among = _problems(where, "among", entry)
-    if among and (entry["problem"] or comparison != "speedup"):
-        raise PaperFiguresError(f"{where}: the point of {of} has `among`, which a speedup may have in place of problem")
+    if (among and (entry["problem"] or comparison not in SPEEDUPS)) or (not among and comparison.endswith("_speedup")):
+        has = f"the point of {of} has {'' if among else 'no '}`among`"
+        raise PaperFiguresError(f"{where}: {has}, which a speedup may have in place of problem")
     if (comparison == "across") != bool(entry["beside"]):
         raise PaperFiguresError(f"{where}: the point of {of} needs `beside` where the comparison is across, else none")
     published = None if entry["published"] is None else _interval(where, "published", entry["published"])

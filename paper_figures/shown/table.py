@@ -13,7 +13,7 @@ from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.judged.verdicts import NO_DIFFERENCE, Missing
 from paper_figures.labels import contestant_label, short_run, words
 from paper_figures.numbers import RATIO, ROOF, fixed, given, measured_interval, quantity, range_text, with_unit
-from paper_figures.published.claims import Claim, Kind
+from paper_figures.published.claims import SPEEDUPS, Claim, Kind
 from paper_figures.shown.case_rows import POWER_LIMIT, Line
 from paper_figures.shown.exhibit import Compared, Exhibit
 from paper_figures.words import say
@@ -373,7 +373,7 @@ def _point_row(claim: Claim, result: PointResult, exhibit: Compared, scaled: boo
     names = [contestant_label(point.of, exhibit.names), _over(result, exhibit)]
     return (
         Text(" over ".join(filter(None, names))),
-        Text(_problem(result, exhibit)),
+        Text(_problem(claim, result, exhibit)),
         Text(range_text(point.published, "" if scaled else unit) or ABSENT, kind="paper"),
         *([Text(range_text(result.published, unit) or ABSENT, kind="paper")] if scaled else []),
         Text(range_text(result.accept, unit) or "any", kind="paper"),
@@ -390,13 +390,15 @@ def _outcome(claim: Claim, result: PointResult) -> Text:
     return Text(str(result.outcome), kind="verdict")
 
 
-def _problem(result: PointResult, exhibit: Compared) -> str:
-    """The problem of a point; the largest of several is called so."""
+def _problem(claim: Claim, result: PointResult, exhibit: Compared) -> str:
+    """The problem of a point; what it is of several is said."""
     name = exhibit.name_problem(result.problem) if result.problem else ABSENT
     if result.point.beside:
         name += f" beside {exhibit.name_problem(result.point.beside)}"
     count = len(result.point.among)
-    return f"the largest of {count}: {name}" if count else name
+    if claim.comparison == "mean_speedup":
+        return f"the mean of {count}"
+    return f"the {SPEEDUPS[claim.comparison]} of {count}: {name}" if count else name
 
 
 def _over(result: PointResult, exhibit: Compared) -> str:

@@ -84,6 +84,7 @@ CASES = {
     "ampere_layernorm": (4, ["tk[target=sm_80]", "tk"]),
     "ampere_rotary": (3, ["tk[target=sm_80]", "tk"]),
     "gemm_clean_l2": (16, ["tk", "cublas", "cublas_tuned"]),
+    "gemm_random": (200, ["tk", "tk[tune=1]", "cublas", "cublas_tuned"]),
     "gemm_in_use": (27, ["tk", "cublas", "cublas_tuned"]),
     "gemm_fp8_in_use": (13, ["tk", "cublas_fast", "cublas_tuned_fast"]),
     "table4_fft_conv": (1, [*FFT_CONV[:4], "torch_real"]),

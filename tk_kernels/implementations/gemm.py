@@ -22,7 +22,7 @@ class Gemm(Kernel):
 
     name = "gemm"
     options: tuple[str, ...] = gemm_options.GEMM_OPTIONS
-    of_copy_engine = tuple(option for option in gemm_options.GEMM_OPTIONS if option != "persistent")
+    of_copy_engine = tuple(option for option in gemm_options.GEMM_OPTIONS if option not in ("persistent", "tune"))
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -33,6 +33,13 @@ class Gemm(Kernel):
     @property
     def _by_warps(self) -> bool:
         return self._options.get("schedule") == "by_warps"
+
+    def prepare(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
+        """The call that is timed, its kernel loaded and, with `tune`, chosen."""
+        call = super().prepare(problem, inputs)
+        if self._options.get("tune"):
+            call()
+        return call
 
     def supports(self, problem: Any, device: str) -> str | None:
         """Warps copy for themselves where there is no copy engine, and there alone."""
@@ -46,7 +53,7 @@ class GemmEpilogue(Gemm):
     """`tk.gemm` with bias and GELU, or gate and residual."""
 
     name = "gemm_epilogue"
-    options = ("persistent", "tile", "schedule")
+    options = ("persistent", "tile", "schedule", "tune")
 
     def bind(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
         """The call on a, b and the epilogue's tensors."""

@@ -140,12 +140,12 @@ def has_copy_engine(device: torch.device) -> bool:
     if key not in _copy_engines:
         from tk_kernels import toolchain
 
-        own = toolchain.TARGETS.get(_target_on(device), toolchain.DEFAULT_OF_DEVICE["cuda"])
+        own = toolchain.TARGETS.get(target_on(device), toolchain.DEFAULT_OF_DEVICE["cuda"])
         _copy_engines[key] = own.copy_engine
     return _copy_engines[key]
 
 
-def _target_on(device: torch.device) -> str:
+def target_on(device: torch.device) -> str:
     """The target whose kernels calls on `device` run; empty where its GPU is too old for any."""
     from tk_kernels import toolchain
 
@@ -168,7 +168,7 @@ def _load(kernel: str, device: torch.device) -> Any:
     reason = unsupported_gpu(device, _target) if device.type == "cuda" else None
     if reason:
         raise RuntimeError(reason)
-    target = _target_on(device)
+    target = target_on(device)
     library = toolchain.load(kernel, target)
     if device.type == "cuda":
         _on_gpus[kernel, target] = library

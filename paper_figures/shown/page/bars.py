@@ -256,11 +256,11 @@ def _grid(axis: Axis, width: int) -> str:
 
 
 def _group_names(names: Sequence[str], width: int) -> str:
-    """The problems' labels, broken into lines where they are wider than their room."""
+    """The problems' labels, broken into lines where they are wider than their room; of many only as many as fit."""
     room = (width - LEFT) / len(names)
-    letters = max(3, int(room / LETTER))
-    parts = []
-    for place, name in enumerate(names):
+    every = math.ceil((1 + max(map(len, names))) * LETTER / room) if 3 * LETTER > room else 1
+    letters, parts = max(3, int(every * room / LETTER)), []
+    for place, name in list(enumerate(names))[::every]:
         x = _text(LEFT + room * (place + 0.5))
         rows = textwrap.wrap(name, letters, break_long_words=False) or [""]
         spans = "".join(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from types import ModuleType
@@ -27,6 +28,15 @@ def test_a_long_title_of_an_axis_is_broken_into_lines() -> None:
 def test_a_title_that_fits_is_one_line() -> None:
     text, height = bars._axis_title(TITLE, bars.WIDTHS[1])
     assert (text.count("<tspan"), height) == (0, bars.HEIGHT)
+
+
+def test_of_many_problems_as_many_have_a_label_as_fit() -> None:
+    """Guard: labels of two hundred lay over one another."""
+    assert bars._group_names(["64", "128"] * 5, bars.NARROW).count("<text") == 10
+    drawn = bars._group_names([str(1000 + at) for at in range(67)], bars.NARROW)
+    places = [float(x) for x in re.findall(r'<text class="tick" x="([\d.]+)"', drawn)]
+    assert len(places) > 5
+    assert all(right - left > 4 * bars.LETTER for left, right in itertools.pairwise(places))
 
 
 def test_a_bar_has_its_contestants_colour_where_a_problem_lacks_another(tmp_path: Path, synthetic: ModuleType) -> None:

@@ -295,6 +295,7 @@ def test_a_campaign_without_an_exhibits_runs_says_so(tmp_path: Path, synthetic: 
         "gemm_epilogues",
         "gemm_fp8_in_use",
         "gemm_in_use",
+        "gemm_random",
         "gemm_clean_l2",
         "gpt_training",
         "input_distribution",

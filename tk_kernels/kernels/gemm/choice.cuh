@@ -128,9 +128,11 @@ template <operation Operation> struct built {
     void (*start)(const problem<Operation>&, const options&, void*);
 };
 // Whether the target has a cluster so large, room for two stages of what should have several, and registers for the
-// sums of a thread beside 40 others.
+// sums of a thread beside 40 others. Where multiplies end when they return nothing takes turns, and 64 columns have at
+// least 64 rows, by count.
 template <operation Operation> constexpr bool fits(const config& asked, const config& c) {
     if (c.consumers == by_warps) return !limits::multiplies_behind;
+    if (!limits::multiplies_behind && (c.consumers == pingpong || (c.tile.n == 64 && c.tile.m < 64))) return false;
     const int rows = c.consumers == cooperative && c.tile.m > 64 ? c.tile.m / 2 : c.tile.m;
     return c.cluster.m * c.cluster.n <= limits::most_cluster_blocks && (c.stages >= 2 || c.stages == asked.stages) &&
            (c.consumers == swapped ||
@@ -145,22 +147,37 @@ template <operation Operation, config Shape> constexpr auto start_of() {
 template <operation Operation, config... Shapes>
 constexpr built<Operation> built_kernels[] = {{fitted<Operation>(Shapes), start_of<Operation, Shapes>()}...};
 
+// Clocks that were fitted, with the other numbers below, to forced kernels on H100s: 288 layers of up to 512 rows, and
+// 168 problems that were drawn (README.md). What was fitted is which kernel is the fastest. So none is a reading.
+namespace fitted_clocks {
+constexpr double way = 3090;             // a load's, from memory where all of it is at work
+constexpr double exchange_block = 3260;  // of sums of a swapped tile, for each block of a cluster,
+constexpr double own_row = 45;           // or of a block's own, for each row, through shared memory
+constexpr double cleared = 16700;        // the counters of a divided kernel, by a launch of its own
+constexpr double strip = 840;            // a warp reads one of a part
+constexpr double wait = 1500;            // for the other parts
+constexpr double doubt = 1.04;           // of a promise by 128x256, all of whose tiles are divided: 1.02 to 1.06 serve
+}  // namespace fitted_clocks
+
 // Clocks in which a step's operands arrive. Where rows of B begin inside a 64-byte unit, each of a box's 128-byte rows
-// lies in two lines and costs 2.8 times as much. Blocks that share a tile of B share the surplus (H200, N = 1000 to
-// 5000). Where rows are along K, the next step begins where this one ends. Those of A in bf16 cost nothing more, those
-// of both operands of 8 bits 2.2 times as much. It is 1.35 times for B where blocks share rows that begin inside a
-// sector of 32 bytes. By 128x256, in 1x1 and 2x1: 24 and 21 us at 2000^3, 139 and 107 at 4016^3, but 16 and 17 at
-// 1504^3 (H100).
+// lies in two lines and costs 2.8 times as much, and one of 64 bytes more still. Blocks that share a tile of B share
+// the surplus (H200, N = 1000 to 5000). Where rows are along K, the next step begins where this one ends. Those of A in
+// bf16 cost nothing more, those of both operands of 8 bits 2.2 times as much. It is 1.35 times for B where blocks share
+// rows that begin inside a sector of 32 bytes. By 128x256, in 1x1 and 2x1: 24 and 21 us at 2000^3, 139 and 107 at
+// 4016^3, but 16 and 17 at 1504^3 (H100). Boxes of which over a third of A's rows is not there arrive later: by 128x128
+// steps take 810 to 850 clocks at M = 576, 814 and 824, and 590 to 690 at 1278, 1388 and 2010 (H100).
 template <operation Operation> double arrive_clocks(const config& c, const problem<Operation>& p) {
-    const int64_t row_bytes = p.ldb * int(sizeof(typename Operation::operand));
+    const int64_t row_bytes = p.ldb * int(sizeof(typename Operation::operand)), rows = divide_up(p.m, c.tile.m);
     double a_rows = 1, b_rows = 1;
     if (row_bytes % 64 != 0 && Operation::transposed_b) {
         a_rows = 2.2;
         b_rows = c.cluster.m > 1 && row_bytes % 32 != 0 ? 1.35 : 2.2;
     } else if (row_bytes % 64 != 0) {
-        b_rows = 1 + 1.8 / c.cluster.m;
+        b_rows = (1 + 1.8 / c.cluster.m) * (unit_columns(c) < 64 ? 1.6 : 1);
     }
-    return (a_rows * c.tile.m + b_rows * c.tile.n) * 128 / limits::operand_bytes * 1.04;
+    const double missing = double(rows * c.tile.m - p.m) / c.tile.m;
+    a_rows += 0.53 * std::fmin(1, 3 * missing) * std::fmin(1, 8.0 / rows);
+    return (a_rows * c.tile.m + b_rows * c.tile.n) * 128 / limits::operand_bytes * 1.056;
 }
 // Where multiplies end when they return, shared memory bounds them: 16 rows a warp have 237 of 630 TFLOPS at 4096
 // (H200). Warps of 64 x 64 should have 0.8, by count; 321 of 575 are measured (H100).
@@ -168,74 +185,92 @@ inline double multiply_clocks(const config& c) {
     const double slower = limits::multiplies_behind ? 1 : c.consumers == by_warps ? 1.25 : 2.5;
     return slower * c.tile.m * c.tile.n * 128 / limits::multiply_bytes;
 }
-inline double write_clocks(const config& c) { return c.tile.m * c.tile.n / limits::written_sums; }
+// A step's, where so many blocks share a multiprocessor: not less than the way of what a ring holds.
+template <operation Operation>
+double step_clocks(const config& c, const problem<Operation>& p, double blocks = 1, double arriving = 1) {
+    const double work = blocks * std::fmax(multiply_clocks(c), arriving * arrive_clocks(c, p));
+    return limits::multiplies_behind ? std::fmax(work, fitted_clocks::way / c.stages) : work;
+}
+inline double write_clocks(const config& c) { return 2.5 * c.tile.m * c.tile.n / limits::written_sums; }
 
-// The operands' way from memory; B's as often as it is read. Loads of which over 32 rows of A are not there take
-// longer: 8192 x 28672 arrive in 153 us with 1 row of 64, in 126 with all.
-template <operation Operation> double memory_clocks(const config& c, const problem<Operation>& p, double b_reads = 1) {
-    const double slower = c.tile.m - p.m > 32 ? 1.2 : 1;
-    return slower * (p.m + b_reads * p.n) * double(p.k) * sizeof(typename Operation::operand) / limits::memory_bytes;
+// The operands' way from memory. Rows of tiles of a swapped product, which are not in step, do not share B. Boxes of
+// which rows of A are not there take longer, and so do narrow ones of B: 64 x 6144 x 4096 takes 32.4 us by 64x64, and
+// 30.1 by 64x128 (H100).
+template <operation Operation> double memory_clocks(const config& c, const problem<Operation>& p) {
+    const double again = c.consumers == swapped ? 1.2 * (divide_up(p.m, c.tile.m) - 1) : 0;
+    const double missing = std::fmax(0, c.tile.m - std::fmax(16, double(p.m))) / (c.tile.m + c.tile.n);
+    const double slower = 1.19 * (1 + 1.57 * missing) * (1 + 0.11 * (64.0 / c.tile.n) * (64.0 / c.tile.n));
+    return slower * (p.m + (1 + again) * p.n) * p.k * sizeof(typename Operation::operand) / limits::memory_bytes;
 }
 
-// Clocks that a multiprocessor spends on its share of the tiles, from what was measured (README.md): a step costs the
-// tensor cores' clocks for 128 bytes of K, and not less than the time in which its operands arrive; a cooperative
-// tile's result is written while nothing multiplies, a ping-pong tile's under the other's multiplies, if they last that
-// long. An operation's own arithmetic adds to that, by the sums of a thread (`finish_clocks`): in ping-pong a quarter
-// of it shows beside the other's multiplies, and half of it at the end, where there are none.
-template <operation Operation> double tile_clocks(const config& c, const problem<Operation>& p) {
-    const double tiles = double(divide_up(p.m, c.tile.m)) * divide_up(p.n, c.tile.n);
-    const double rounds = std::ceil(tiles / multiprocessors());
-    const double steps = steps_of(p) * std::fmax(multiply_clocks(c), arrive_clocks(c, p));
-    const double write = write_clocks(c);
+// Blocks, in clusters of so many, that are there at once, one a multiprocessor. 38 clusters of 3 are, 24 of 4, 20 of 5
+// and 16 of 6; 40, 32, 24 and 18 are not, nor 16 of 7 or 8: those take up to twice as long (H100). So it is as if seven
+// groups of multiprocessors had 16 and one had 12.
+inline int at_once(int cluster) {
+    const int groups = 7 * (16 / cluster) + 12 / cluster;
+    return cluster <= 2 ? multiprocessors() : std::max(cluster, multiprocessors() * cluster * groups / 132);
+}
+
+// Rounds of so many of all blocks, each of which takes what its work takes or, if that is longer, its share of memory's
+// time: a last round of few blocks is no shorter than one of all.
+template <typename Work> double round_clocks(int64_t blocks, int64_t in_round, double memory, Work work) {
+    const int64_t full = blocks / in_round, rest = blocks % in_round;
+    const auto round = [&](int64_t count) { return std::fmax(work(count), memory * count / blocks); };
+    return full * round(in_round) + (rest > 0 ? round(rest) : 0);
+}
+
+// Clocks of a kernel whose tiles are walked over: a step costs the tensor cores' clocks for 128 bytes of K, and not
+// less than the time in which its operands arrive; a cooperative tile's result is written while nothing multiplies, a
+// ping-pong tile's under the other's multiplies, if they last that long. An operation's own arithmetic adds to that, by
+// the sums of a thread (`finish_clocks`): in ping-pong a quarter of it shows beside the other's multiplies, and half of
+// it at the end, where there are none.
+// With the last round divided into so many parts: it has fewer steps. In it operands arrive faster. Sums go into memory
+// at the rate of operands. The slowest warp reads as many strips of parts as `reads`.
+template <operation Operation> double tile_clocks(const config& c, const problem<Operation>& p, int parts = 1) {
+    const double write = write_clocks(c), step = step_clocks(c, p), memory = memory_clocks(c, p);
     const int consumers = sharing(c);
     const double finish = Operation::finish_clocks(p.extra, c.tile.m * c.tile.n / (128 * consumers), consumers);
-    const double least = memory_clocks(c, p) + write + finish;
-    if (c.consumers != pingpong) return std::fmax(least, rounds * (steps + write + finish));
-    return std::fmax(least, rounds * (std::fmax(steps, 1.25 * write + finish) + 0.25 * finish) + 0.5 * finish);
+    const double work = steps_of(p) * step;
+    const double tile =
+        c.consumers == pingpong ? std::fmax(work, write + finish) + 0.25 * finish : work + write + finish;
+    const double end = c.consumers == pingpong ? 2.25 * write + 0.5 * finish : 0;
+    const double clusters = c.cluster.m * c.cluster.n > 1 ? 1.105 : 1;
+    const int64_t tiles = cluster_tiles(c, p), in_round = clusters_of(c);
+    if (parts == 1)
+        return clusters * (round_clocks(tiles, in_round, memory, [&](int64_t) { return tile; }) + end) +
+               (c.divided ? fitted_clocks::cleared : 0);
+    const int64_t left = (tiles - 1) % in_round + 1;
+    const double last = divide_up(steps_of(p), parts) * step_clocks(c, p, 1, 0.79);
+    const double reads = fitted_clocks::strip * double(divide_up(strips_of(c), parts) * parts);
+    const double exchange = c.tile.m * c.tile.n * sizeof(float) / limits::operand_bytes + reads + fitted_clocks::wait;
+    const double before = (tiles - left) / in_round * std::fmax(tile, memory * in_round / tiles);
+    const double doubt = left == tiles && c.tile.n == 256 ? fitted_clocks::doubt : 1;
+    return doubt * (clusters * (before + std::fmax(last, memory * left / tiles) + exchange) + fitted_clocks::cleared);
 }
 
-// The same of C's transpose with K divided. Loads take 2,000 clocks when all of the memory is at work, and a ring holds
-// so many of them. A block has one tile, whose start nothing hides. Sums go through shared memory, and a cluster
-// exchanges them. Rows of tiles, which are not in step, do not share B. By 64x64, B comes slower: 64 x 6144 x 4096
-// takes 32.4 us, and 30.1 by 64x128 (H100).
+// The same of C's transpose with K divided among `split` blocks, of which a multiprocessor has one or two. A block
+// has one tile: each round ends with an exchange of its own. 4096 x 4096 x 64 takes 88.5 us so in eight rounds, and
+// 17.6 by 128x128 (H100).
 template <operation Operation> double swapped_clocks(const config& c, const problem<Operation>& p, int split) {
-    const double blocks = double(divide_up(p.m, c.tile.m)) * divide_up(p.n, c.tile.n) * split;
-    const double under_way = 2000.0 / (c.stages - 1), start = 1000;
-    const double step = std::fmax(std::fmax(multiply_clocks(c), arrive_clocks(c, p)), under_way);
-    const double rounds = std::ceil(blocks / multiprocessors()) * (divide_up(steps_of(p), split) * step + start);
-    const double exchange = split > 1 ? 500 * split + 75 * c.tile.m : 10 * c.tile.m;
-    const double slower = c.tile.m == 64 && c.tile.n == 64 ? 1.3 : 1;
-    const double least = slower * memory_clocks(c, p, divide_up(p.m, c.tile.m));
-    return std::fmax(rounds, least) + write_clocks(c) + exchange;
+    const int64_t blocks = divide_up(p.m, c.tile.m) * divide_up(p.n, c.tile.n) * split, there = at_once(split);
+    const int together = c.stages * (c.tile.m + c.tile.n) * 128 <= limits::shared_bytes_of(2) - 4096 ? 2 : 1;
+    const int64_t in_round = there * std::min<int64_t>(together, divide_up(blocks, there));
+    const double rounds = round_clocks(blocks, in_round, memory_clocks(c, p), [&](int64_t count) {
+        return divide_up(steps_of(p), split) * step_clocks(c, p, double(divide_up(count, there)));
+    });
+    const double exchange = split > 1 ? fitted_clocks::exchange_block * split : fitted_clocks::own_row * c.tile.m;
+    return rounds + double(divide_up(blocks, in_round)) * (write_clocks(c) + exchange);
 }
 
-// The split that a problem gets: the one that is forced, or the least of the quickest; not more than K has steps.
+// The split that a problem gets: the one that is forced, or the least of the quickest of those whose blocks are all
+// there at once; not more than K has steps. 96 x 3584 x 18944 takes 90.4 us in 7 parts of 56 tiles, and 67.2 in 2.
 template <operation Operation>
 int best_split(const config& c, const problem<Operation>& p, const options& o) {
-    const int64_t steps = steps_of(p);
-    const int most = int(std::min<int64_t>(steps, limits::most_cluster_blocks));
+    int most = int(std::min<int64_t>(steps_of(p), limits::most_cluster_blocks));
     if (o.split > 0) return o.split < most ? o.split : most;
+    const int64_t tiles = divide_up(p.m, c.tile.m) * divide_up(p.n, c.tile.n);
+    while (most > 1 && tiles * most > at_once(most)) most--;
     return cheapest_segments(most, [&](int split) { return swapped_clocks(c, p, split); });
-}
-
-// The same of a kernel whose last round is divided, into so many parts: it saves steps of that round. In it operands
-// arrive faster: steps cost the tensor cores' clocks at 3000^3 and 5000^3 too. Sums go into memory at the rate of
-// operands. A warp reads a strip of a part in 830 clocks, the slowest as many as `reads`. So predicted, a third and a
-// fourth part change 2560^3, 3000^3, 5000^3 and 5120^3 by what is measured, within 0.9 us (H100). Waits are half a
-// microsecond. Before the launch, counters are cleared by one of its own. A problem is divided for a promised gain of
-// 5 %, or of 3 % by 128x128, which keeps more of the promise. At 2560^3 (H100) 128x128 takes 57.9 us undivided and
-// 52.9 us in five parts; 128x192 in four parts, which the model promised 1 % of, took 59.0 us.
-template <operation Operation> double divided_clocks(const config& c, const problem<Operation>& p, int parts) {
-    const double multiply = multiply_clocks(c), arrive = arrive_clocks(c, p), write = write_clocks(c), cleared = 4400;
-    const double whole = steps_of(p) * std::fmax(multiply, arrive);
-    const double saved = (steps_of(p) - divide_up(steps_of(p), parts)) * std::fmax(multiply, 0.8 * arrive);
-    const double round = c.consumers == pingpong ? std::fmax(whole, 1.25 * write) : whole + write;
-    const double last = c.consumers == pingpong ? write : 0;  // which no multiplies hide
-    const double reads = double(divide_up(strips_of(c), parts) * parts);
-    const double exchange = c.tile.m * c.tile.n * sizeof(float) / limits::operand_bytes + 830 * reads + 900;
-    const double rounds = divide_up(cluster_tiles(c, p), clusters_of(c)) * round - saved + last;
-    const double doubt = c.tile.n == 128 ? 1.03 : 1.05;
-    return doubt * (std::fmax(memory_clocks(c, p) + write, rounds) + (parts > 1 ? exchange : 0) + cleared);
 }
 
 // How many parts a tile of the last round is divided into: the count that is forced, else the quickest, of equals the
@@ -245,17 +280,12 @@ int parts_of(const config& c, const problem<Operation>& p, const options& o, int
     const int64_t each = clusters / tiles_left(cluster_tiles(c, p), clusters), steps = steps_of(p) / 4;
     const int64_t most = std::min<int64_t>({o.split > 0 ? o.split : most_parts, each, steps});
     if (o.split > 0) return int(std::max<int64_t>(1, most));
-    return cheapest_segments(most, [&](int parts) { return divided_clocks(c, p, parts); });
+    return cheapest_segments(most, [&](int parts) { return tile_clocks(c, p, parts); });
 }
 
 template <operation Operation> double clocks(const config& c, const problem<Operation>& p, const options& o = {}) {
     if (c.consumers == swapped) return swapped_clocks(c, p, best_split(c, p, o));
-    if (!c.divided) return tile_clocks(c, p);
-    const double divided = divided_clocks(c, p, parts_of(c, p, o, clusters_of(c)));
-    // Left to who asks for it: tiles that do not fill one round, and where memory is at work for most of the time.
-    // 256 x 28672 x 4096 takes 113 us in three parts, and 111 undivided (H100).
-    if (o.split <= 0 && (cluster_tiles(c, p) <= clusters_of(c) || memory_clocks(c, p) > 0.6 * divided)) return HUGE_VAL;
-    return divided;
+    return tile_clocks(c, p, c.divided ? parts_of(c, p, o, clusters_of(c)) : 1);
 }
 
 // Whether it divides K as is asked: in all tiles if swapped, in those of the last round if divided.

@@ -52,7 +52,8 @@ def gemm_fp8(
 
     An a whose columns are not contiguous, or a base or stride that is no multiple of 16 bytes, goes through an aligned
     copy. The first is logged by the logger `tk_kernels`. So does a result whose rows are no such multiple. `stages`,
-    `persistent`, `tile`, `cluster`, `schedule` and `split` force what the shape decides otherwise, as in `tk.gemm`.
+    `persistent`, `tile`, `cluster`, `schedule` and `split` force what the shape decides otherwise, and `tune` measures
+    it, as in `tk.gemm`.
 
     There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
     ValueError that names the argument for a wrong dtype, layout, device, rank or shape, or an option the kernel is not

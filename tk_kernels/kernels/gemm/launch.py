@@ -10,7 +10,8 @@ from torch import Tensor
 
 from ...ops import operands
 from ...ops.library import compiled
-from .options import AUTOMATIC
+from .options import AUTOMATIC, TUNED
+from .tuning import tuned
 
 
 def launch_gemm(
@@ -30,6 +31,8 @@ def launch_gemm(
     if device.type == "cuda" and device.index != torch.cuda.current_device():
         with torch.cuda.device(device):
             return launch_gemm(kernel, matrices, options, rest)
+    if options and tuple(options) == TUNED:
+        options = tuned(kernel, matrices, rest, lambda given: launch_gemm(kernel, matrices, given, rest))
     function = compiled(kernel, device)
     arguments = (*rest, *(options or AUTOMATIC))
     copies = function(a, b, out, 0, *arguments)

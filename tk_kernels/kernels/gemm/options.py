@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict, Unpack
 
-from ...ops.options import choice, given, integer
+from ...ops.options import choice, flag, given, integer
 
 LARGEST_SIZE = 2**30 - 1  # of M, N and K, as in gemm.h
 ORDERS = ("supergroup", "row_major", "hilbert")
@@ -14,6 +14,8 @@ MOST_SPLIT = 8  # blocks of a cluster; of a divided tile, clusters
 # stages, persistent, order, tile_m, tile_n, cluster_m, cluster_n, schedule, split: as in gemm.h.
 Encoded = tuple[int, int, int, int, int, int, int, int, int]
 AUTOMATIC: Encoded = (0, -1, -1, 0, 0, 0, 0, 0, 0)
+TUNED: Encoded = (-1, -1, -1, -1, -1, -1, -1, -1, -1)
+"""What `launch_gemm` puts the options of the fastest kernel in the place of."""
 
 
 class ProductOptions(TypedDict, total=False):
@@ -25,6 +27,7 @@ class ProductOptions(TypedDict, total=False):
     cluster: str | tuple[int, int] | None
     schedule: str | None
     split: int | None
+    tune: bool | None
 
 
 class GemmOptions(ProductOptions, total=False):
@@ -42,6 +45,11 @@ def encode_options(**options: Unpack[GemmOptions]) -> Encoded:
     Raises ValueError that names the option, what it got and what it needs. Combinations are
     checked by the kernel, which knows what it was built for.
     """
+    if options.get("tune") is not None and flag("tune", options["tune"]):
+        others = [name for name, value in options.items() if name != "tune" and value is not None]
+        if others:
+            raise ValueError(f"tune: chooses what {others[0]} would force; give one of them")
+        return TUNED
     stages, persistent, order = options.get("stages"), options.get("persistent"), options.get("order")
     schedule, split = options.get("schedule"), options.get("split")
     tile_m, tile_n = _pair("tile", options.get("tile"))
