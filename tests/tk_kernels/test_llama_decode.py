@@ -254,5 +254,3 @@ def test_a_call_that_is_wrong_is_refused_in_words() -> None:
     refused(r"k_cache: needs to be contiguous", k_cache=given["k_cache"].mT.contiguous().mT)
     refused("cos: got shape .* needs T >= N|cos: .*a row for each position of the cache, 8", cos=given["cos"][:4])
     refused(r"more blocks|device holds", plan=tk.llama_plan(SMALL, device="cpu", blocks=5))
-
-

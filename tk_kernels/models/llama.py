@@ -1,7 +1,9 @@
 """A Llama that decodes a token a launch (`llama_decode`), with the weights of a model of the `transformers` package.
 
-    model = tk_kernels.models.Llama.from_transformers(AutoModelForCausalLM.from_pretrained(name, dtype=torch.bfloat16))
+    model = Llama.from_transformers(AutoModelForCausalLM.from_pretrained(name, dtype=torch.bfloat16).cuda())
     tokens = model.generate([prompt], new_tokens=128)
+
+The prompt is computed by PyTorch, every token behind it in one launch; who samples sees its logits in between.
 """
 
 from __future__ import annotations
@@ -63,8 +65,8 @@ class Llama:
         self._plan(1)
 
     @classmethod
-    def from_transformers(cls, model: torch.nn.Module, positions: int | None = None) -> Llama:
-        """A copy of a Llama's, Qwen2's or Qwen3's weights, packed a matrix an operation and not permuted, on its device.
+    def from_transformers(cls, model: Any, positions: int | None = None) -> Llama:
+        """A copy of a Llama's, Qwen2's or Qwen3's weights, a tensor an operation and not permuted, on its device.
 
         positions: the most that a cache will have, by default as many as the model was made for. Raises ValueError that
         says what of the model is not built here.

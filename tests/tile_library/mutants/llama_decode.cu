@@ -18,12 +18,12 @@ constexpr int first_positions[] = {SCHEDULE == 0 ? 150 : 600, 20, 0};
 double small(double x) { return x / 16; }
 double near_one(double x) { return 1 + x / 8; }
 
-mutants::given<bf16> embedding(V* W), qkv(L* rows* W, small), out(L* W* H* D, small), gate(L* F* W, small),
-    up(L* F* W, small), down(L* W* F, small), head(V* W, small), norms((2 * L + 1) * W, near_one), bias(L* rows),
-    head_norms(2 * L* D, near_one), drawn(2 * L* B* K* N* D);
+mutants::given<bf16> embedding(V* W), qkv(L * rows * W, small), out(L * W * H * D, small), gate(L * F * W, small),
+    up(L * F * W, small), down(L * W * F, small), head(V* W, small), norms((2 * L + 1) * W, near_one), bias(L* rows),
+    head_norms(2 * L * D, near_one), drawn(2 * L * B * K * N * D);
 mutants::given<float> cosine(N* D / 2), sine(N* D / 2);
-mutants::result<bf16> k(L* B* K* N* D), v(L* B* K* N* D);
-mutants::result<float> logits(tokens* B* V);
+mutants::result<bf16> k(L * B * K * N * D), v(L * B * K * N * D);
+mutants::result<float> logits(tokens * B * V);
 
 static std::vector<int> program_of() {
     std::vector<int> made(llama::header_ints);
@@ -50,10 +50,30 @@ static void run() {
     for (int token = 0; token < tokens; token++) {
         int positions[B], of[B];
         for (int b = 0; b < B; b++) positions[b] = first_positions[b] + token, of[b] = 5 + 20 * b + token;
-        llama::launch_of<llama::token<D, B == 1 ? 1 : 8, 4>>(
-            {qkv.data(), out.data(), gate.data(), up.data(), down.data(), head.data(), k.data(), v.data(),
-             embedding.data(), norms.data(), bias.data(), head_norms.data(), cosine.data(), sine.data(), positions, of,
-             logits.data() + token * B * V, scratch.data(), program.data(), words.data(), N, 1e-5, 2, 4},
-            program, nullptr);
+        llama::launch_of<llama::token<D, B == 1 ? 1 : 8, 4>>({qkv.data(),
+                                                              out.data(),
+                                                              gate.data(),
+                                                              up.data(),
+                                                              down.data(),
+                                                              head.data(),
+                                                              k.data(),
+                                                              v.data(),
+                                                              embedding.data(),
+                                                              norms.data(),
+                                                              bias.data(),
+                                                              head_norms.data(),
+                                                              cosine.data(),
+                                                              sine.data(),
+                                                              positions,
+                                                              of,
+                                                              logits.data() + token * B * V,
+                                                              scratch.data(),
+                                                              program.data(),
+                                                              words.data(),
+                                                              N,
+                                                              1e-5,
+                                                              2,
+                                                              4},
+                                                             program, nullptr);
     }
 }

@@ -29,7 +29,8 @@ std::int64_t llama_decode(TensorView logits, TensorView tokens, TensorView posit
                           TensorView own, TensorView words, TensorView scratch, double epsilon, std::int64_t in_flight,
                           std::int64_t in_flight_head) {
     const auto data = [](const char* name, const TensorView& tensor) {
-        if (!is_dense(tensor)) TVM_FFI_THROW(ValueError) << name << ": needs to be contiguous, from a multiple of 16 bytes on";
+        if (!is_dense(tensor))
+            TVM_FFI_THROW(ValueError) << name << ": needs to be contiguous, from a multiple of 16 bytes on";
         return tensor.data_ptr();
     };
     const auto given = [&](const char* name, const Optional<TensorView>& tensor) {

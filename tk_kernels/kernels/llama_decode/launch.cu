@@ -28,7 +28,8 @@ std::string refusal(const shape& s) {
                     " are left beside the weights; a smaller batch fits";
     };
     if (s.batch > (s.width <= 2048 ? 8 : 4))
-        return "a batch of " + text(s.batch) + "; there are kernels for 8 sequences up to a width of 2048, for 4 beyond";
+        return "a batch of " + text(s.batch) +
+               "; there are kernels for 8 sequences up to a width of 2048, for 4 beyond";
     s.dim == 64 ? choose<64>(s, why) : choose<128>(s, why);
     return words;
 }

@@ -48,10 +48,17 @@ struct shape {
     int splits, projected_slots, added_slots;
 
     explicit shape(const std::int32_t* ints)
-        : layers(ints[header::layers]), width(ints[header::width]), inner(ints[header::inner]),
-          heads(ints[header::heads]), kv_heads(ints[header::kv_heads]), dim(ints[header::dim]),
-          vocabulary(ints[header::vocabulary]), batch(ints[header::batch]), splits(ints[header::splits]),
-          projected_slots(ints[header::projected_slots]), added_slots(ints[header::added_slots]) {}
+        : layers(ints[header::layers]),
+          width(ints[header::width]),
+          inner(ints[header::inner]),
+          heads(ints[header::heads]),
+          kv_heads(ints[header::kv_heads]),
+          dim(ints[header::dim]),
+          vocabulary(ints[header::vocabulary]),
+          batch(ints[header::batch]),
+          splits(ints[header::splits]),
+          projected_slots(ints[header::projected_slots]),
+          added_slots(ints[header::added_slots]) {}
 
     int queries() const { return heads * dim; }
     int projected() const { return queries() + 2 * kv_heads * dim; }

@@ -16,7 +16,8 @@ struct problem {
     // (layers, batch, kv_heads, positions, dim): all keys and values before each sequence's position; its own are
     // appended.
     void *k, *v;
-    const void *embedding, *norms;  // (vocabulary, width); of attention and MLP in turn, and the last: (2 layers + 1, width)
+    const void *embedding,
+        *norms;  // (vocabulary, width); of attention and MLP in turn, and the last: (2 layers + 1, width)
     const void *bias, *head_norms;  // of q k v, (layers, rows); of queries and keys in turn, (2 layers, dim); or none
     const float *cosine, *sine;     // (positions, dim / 2)
     const int *positions, *tokens;  // (batch): where each sequence's token stands, and which it is

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -69,7 +69,7 @@ class LlamaPlan:
         if words := str(self._function("verify")(self.program.cpu())):
             raise ValueError(f"plan: {words}")
 
-    def _function(self, name: str) -> object:
+    def _function(self, name: str) -> Any:
         return compiled("llama_decode", self.device, name)
 
 
@@ -99,13 +99,11 @@ class PlanParts(NamedTuple):
     scratch: Tensor
 
 
-def _parts(
-    logits: Tensor, tokens: Tensor, positions: Tensor, k_cache: Tensor, *rest: Tensor, plan: LlamaPlan, **options: object
-) -> PlanParts:
+def _parts(logits: Tensor, *rest: Tensor, plan: LlamaPlan, **options: Any) -> PlanParts:
     """The plan of a call, if it is one for that; raises ValueError."""
+    _, _, k_cache, _, _, _, out, gate, _, _, head, *_ = rest
     if not isinstance(plan, LlamaPlan):
         raise ValueError(f"plan: got a {type(plan).__name__}, needs what tk.llama_plan returns")
-    _, _, _, out, gate, _, _, head, *_ = rest
     L, B, Hkv, _, D = k_cache.shape
     call = LlamaShape(L, out.shape[1], gate.shape[1], out.shape[2] // D, Hkv, D, head.shape[0], B)
     for name, own, wanted in zip(call._fields, plan.shape, call, strict=True):
@@ -187,7 +185,7 @@ def llama_decode(
     that is not contiguous, and a plan of another call. Tokens and positions on a GPU are not looked at: the caller
     answers for their ranges.
     """
-    program, header, words, scratch = plan  # type: ignore[misc]
+    program, header, words, scratch = cast(PlanParts, plan)
     if has_elements(logits):
         N, V = k_cache.shape[3], head.shape[0]
         if positions.is_cpu and not bool(((positions >= 0) & (positions < N)).all()):

@@ -56,8 +56,8 @@ inline void make(std::span<std::int32_t> buffer) {
         return one;
     };
     for (int layer = 0; layer <= s.layers; ++layer)
-        for (int op = layer < s.layers ? opcode::qkv : opcode::head; op <= (layer < s.layers ? opcode::down : opcode::head);
-             ++op) {
+        for (int op = layer < s.layers ? opcode::qkv : opcode::head;
+             op <= (layer < s.layers ? opcode::down : opcode::head); ++op) {
             const int n = 5 * layer + (op == opcode::head ? 0 : op - 1);
             const bool behind_attend = op == opcode::out;
             const auto common = [&](std::int32_t* one) {
@@ -127,7 +127,8 @@ inline std::string verify(std::span<const std::int32_t> buffer) {
                 const int b = one[field::sequence], head = one[field::kv_head], split = one[field::split];
                 if (b < 0 || b >= s.batch || head < 0 || head >= s.kv_heads || split < 0 || split >= s.splits)
                     return name + "attends what does not exist";
-                if (pages[n][(b * s.kv_heads + head) * s.splits + split]++) return name + "attends what another one does";
+                if (pages[n][(b * s.kv_heads + head) * s.splits + split]++)
+                    return name + "attends what another one does";
                 continue;
             }
             const int steps = s.steps(op), count = one[field::count], end = first + count;
@@ -136,7 +137,9 @@ inline std::string verify(std::span<const std::int32_t> buffer) {
                 return name + "has part of a row block";
             for (int page = first; page < end; ++page)
                 if (pages[n][page]++) return name + "has a page that another one has";
-            const int most = op == opcode::qkv ? s.projected_slots : op == opcode::out || op == opcode::down ? s.added_slots : 1;
+            const int most = op == opcode::qkv                         ? s.projected_slots
+                             : op == opcode::out || op == opcode::down ? s.added_slots
+                                                                       : 1;
             for (int row = first / steps; count > 0 && row * steps < end; ++row) {
                 const int slot = row == first / steps ? one[field::slot] : 0;
                 if (slot < 0 || slot >= most) return name + "has a slot that nobody adds";

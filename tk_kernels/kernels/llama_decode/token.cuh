@@ -152,7 +152,8 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
     kittens_device static bool leaves(const instruction& t, int n, const globals& g) {
         if (n + 1 == pages_of(t, g)) return true;
         const place_of_page at(t, n, g);
-        return t.opcode != opcode::attend && at.step + 1 == at.steps && (t.opcode != opcode::gate_up || at.row % 2 == 1);
+        return t.opcode != opcode::attend && at.step + 1 == at.steps &&
+               (t.opcode != opcode::gate_up || at.row % 2 == 1);
     }
     kittens_device static void load(page& into, const instruction& t, int n, semaphore& full, const globals& g) {
         if (t.opcode == opcode::attend) {
@@ -165,10 +166,10 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
         const place_of_page at(t, n, g);
         const coord rows{0, t.layer, at.row, at.step};
         switch (t.opcode) {
-        case opcode::qkv: return load_async(into, g.qkv, rows, full);
-        case opcode::out: return load_async(into, g.out, rows, full);
-        case opcode::down: return load_async(into, g.down, rows, full);
-        case opcode::head: return load_async(into, g.head, rows, full);
+            case opcode::qkv: return load_async(into, g.qkv, rows, full);
+            case opcode::out: return load_async(into, g.out, rows, full);
+            case opcode::down: return load_async(into, g.down, rows, full);
+            case opcode::head: return load_async(into, g.head, rows, full);
         }
         load_async(into, at.row % 2 == 0 ? g.gate : g.up, coord{0, t.layer, at.row / 2, at.step}, full);
     }
@@ -201,7 +202,8 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
                 const int column = half * (Dim / 2);
                 if (g.biased) kittens::load(bias[half], g.bias, element_coord{0, 0, t.layer, head * Dim + column});
                 if (g.normed_heads && i <= g.group())
-                    kittens::load(gain[half], g.head_norms, element_coord{0, 0, 2 * t.layer + (i == g.group()), column});
+                    kittens::load(gain[half], g.head_norms,
+                                  element_coord{0, 0, 2 * t.layer + (i == g.group()), column});
             }
         }
     };
@@ -221,10 +223,10 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
         bring_before(own, t, 0, g);
         if (t.awaited >= 0) all.await_together(g.ready[t.awaited], t.at_least, false);
         switch (t.opcode) {
-        case opcode::attend: begin_attend(own, kept, t, g); break;
-        case opcode::out: merge_heads(own, t, g); break;
-        case opcode::down: read_act(own, t, g); break;
-        default: norm(own, all, kept, t, g);
+            case opcode::attend: begin_attend(own, kept, t, g); break;
+            case opcode::out: merge_heads(own, t, g); break;
+            case opcode::down: read_act(own, t, g); break;
+            default: norm(own, all, kept, t, g);
         }
         all.sync();
         zero(own.sum[0]);
@@ -391,7 +393,8 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
     // four at a time, two parts of each.
     kittens_device static void merge_heads(consumer& own, const instruction& t, const globals& g) {
         constexpr int at_once = 4, slots = 2;
-        const int units = g.heads * (Dim / 64) * g.batch(), padded = g.query_steps.value * (page_columns / 64) * g.batch();
+        const int units = g.heads * (Dim / 64) * g.batch(),
+                  padded = g.query_steps.value * (page_columns / 64) * g.batch();
 #pragma unroll 1
         for (int first = warp_index(); first < padded; first += consumers * at_once) {
             merged_row<64> whole[at_once];
