@@ -14,7 +14,9 @@ from tk_kernels import LlamaShape
 
 SMALL = LlamaShape(layers=2, width=512, inner=1024, heads=8, kv_heads=2, dim=64, vocabulary=1024)
 HEADER, INSTRUCTION = 16, 16
-AT_LEAST, FIRST, COUNT, SLOT = 3, 5, 6, 7
+OPCODE, LAYER, AWAITED, AT_LEAST, SIGNALS, FIRST, COUNT, SLOT, SEQUENCE, KV_HEAD, SPLIT = range(11)
+QKV, ATTEND, OUT, GATE_UP, DOWN, HEAD = range(1, 7)
+SPLITS, PROJECTED_SLOTS, ADDED_SLOTS = 12, 13, 14
 
 
 def drawn(s: LlamaShape, positions: int, device: str, biased: bool = False, normed: bool = False) -> dict[str, Tensor]:
@@ -186,12 +188,7 @@ def test_a_cuda_graph_counts_positions_on() -> None:
 )
 @pytest.mark.parametrize("blocks", [128, 132, 5])
 def test_programs_of_known_models_are_right(shape: LlamaShape, blocks: int) -> None:
-    few = shape._replace(layers=2)
-    plan = tk.llama_plan(few, device="cpu", blocks=blocks)
-    plan.verify()
-    queues = plan.program[HEADER:].view(blocks, -1, INSTRUCTION)
-    steps = torch.tensor([0, 1, 0, 1, 1, 1, 1])[queues[..., 0].long()]
-    pages = (queues[..., COUNT] * steps).sum(1)
+    pages = assert_all_are_multiplied_once(tk.llama_plan(shape._replace(layers=2), device="cpu", blocks=blocks))
     assert int(pages.max() - pages.min()) <= 2 * -(-shape.width // 512)
 
 
@@ -204,10 +201,52 @@ def test_random_programs_are_right() -> None:
     for _ in range(100):
         kv_heads = one(1, 4)
         sizes = (one(1, 3), 64 * one(1, 20), 64 * one(1, 30), kv_heads * one(1, 8), kv_heads, 64, 16 * one(1, 40))
-        tk.llama_plan(LlamaShape(*sizes, batch=one(1, 4)), device="cpu", blocks=one(1, 40)).verify()
+        shape = LlamaShape(*sizes, batch=one(1, 4))
+        assert_all_are_multiplied_once(tk.llama_plan(shape, device="cpu", blocks=one(1, 40)))
 
 
-def test_wrong_programs_are_told() -> None:
+def assert_all_are_multiplied_once(plan: tk.LlamaPlan) -> Tensor:
+    """Every page and every part of the keys is somebody's, every slot at most one's, and all wait for all; the pages
+    of each block."""
+    plan.verify()
+    s, blocks = plan.shape, plan.blocks
+    splits, *most = (int(plan.header[one]) for one in (SPLITS, PROJECTED_SLOTS, ADDED_SLOTS))
+    queues = plan.program[HEADER:].view(blocks, -1, INSTRUCTION).long()
+    attends = s.batch * s.kv_heads * splits
+    width, inner, queries = (-(-columns // 512) for columns in (s.width, s.inner, s.heads * s.dim))
+    rows = {QKV: (s.heads + 2 * s.kv_heads) * s.dim, OUT: s.width, GATE_UP: s.inner, DOWN: s.width, HEAD: s.vocabulary}
+    steps = {QKV: width, OUT: queries, GATE_UP: 2 * width, DOWN: inner, HEAD: width}
+    total = torch.zeros(blocks, dtype=torch.int64)
+    for n in range(5 * s.layers + 1):
+        op, layer = (HEAD, 0) if n == 5 * s.layers else (n % 5 + 1, n // 5)
+        here = (queues[..., OPCODE] == op) & (queues[..., LAYER] == layer)
+        own = queues[here]
+        assert (own[:, AWAITED] == n - 1).all()
+        assert (own[:, SIGNALS] == (-1 if op == HEAD else n)).all()
+        assert (own[:, AT_LEAST] == (0 if n == 0 else attends if op == OUT else blocks)).all()
+        if op == ATTEND:
+            parts = (own[:, SEQUENCE] * s.kv_heads + own[:, KV_HEAD]) * splits + own[:, SPLIT]
+            assert torch.equal(parts.sort().values, torch.arange(attends))
+            continue
+        assert torch.equal(here.sum(1), torch.ones(blocks, dtype=torch.int64))
+        total += own[:, COUNT]
+        ends = own[:, FIRST] + own[:, COUNT]
+        assert own[0, FIRST] == 0
+        assert torch.equal(own[1:, FIRST], ends[:-1])
+        assert ends[-1] == rows[op] // 16 * steps[op]
+        if op in (GATE_UP, HEAD):
+            assert not (own[:, FIRST] % steps[op]).any()
+            continue
+        slots: dict[int, list[int]] = {}
+        for one, end in zip(own.tolist(), ends.tolist(), strict=True):
+            for row in range(one[FIRST] // steps[op], -(-end // steps[op])) if one[COUNT] else ():
+                slots.setdefault(row, []).append(one[SLOT] if row == one[FIRST] // steps[op] else 0)
+        assert all(found == list(range(len(found))) for found in slots.values())
+        assert max(map(len, slots.values())) <= most[op != QKV]
+    return total
+
+
+def test_a_program_that_waits_for_ever_is_told() -> None:
     def words(instruction: int, field: int, by: int) -> str:
         plan = tk.llama_plan(SMALL, device="cpu", blocks=4)
         plan.program[HEADER + INSTRUCTION * instruction + field] += by
@@ -215,14 +254,9 @@ def test_wrong_programs_are_told() -> None:
             plan.verify()
         return str(error.value)
 
-    assert "awaits 5 signals of counter 0 for ever" in words(1, AT_LEAST, 1)
-    assert "awaits 3 signals" in words(1, AT_LEAST, -1)
-    assert "has a page that another one has" in words(0, COUNT, 1)
-    assert "has a page that another one has" in words(11, FIRST, -1)
-    assert "nobody has part" in words(0, COUNT, -1)
-    assert "has a slot that nobody adds" in words(0, SLOT, 5)
-    assert "for ever" in words(0, 0, -1)  # a stop: nothing of this block's
-    assert "counter 99 does not exist" in words(0, 4, 99)
+    assert "awaits 5 signals of counter 0 for ever, which has 4" in words(1, AT_LEAST, 1)
+    assert "for ever" in words(0, OPCODE, -QKV)  # a stop: nothing is this block's
+    assert "counter 99 does not exist" in words(0, SIGNALS, 99)
 
 
 def test_what_no_kernel_takes_is_refused_in_words() -> None:

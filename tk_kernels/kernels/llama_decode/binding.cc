@@ -18,7 +18,7 @@ std::span<std::int32_t> host(const TensorView& tensor) {
 // What lies in the host's memory: `made` has the header, or all of a program.
 std::string refusal(TensorView made) { return llama::refusal(llama::shape(host(made).data())); }
 void make(TensorView made) { llama::make(host(made)); }
-std::string verify(TensorView made) { return llama::verify(host(made)); }
+std::string check(TensorView made) { return kittens::program::check(host(made).data(), llama::exchange_of); }
 std::int64_t scratch_floats(TensorView made) { return llama::shape(host(made).data()).floats(); }
 
 // Everything is contiguous; the cache is written where it lies.
@@ -68,7 +68,7 @@ std::int64_t llama_decode(TensorView logits, TensorView tokens, TensorView posit
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(refusal, refusal);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(make, make);
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(verify, verify);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(check, check);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(scratch_floats, scratch_floats);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(llama_decode, llama_decode);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(stalled, llama::stalled);

@@ -6,8 +6,8 @@
 // meet inside a row block it has several sources, each of which stores its sums in a slot of its own; readers add the
 // slots in their order, so that the result does not depend on who was first.
 //
-// An operation of a layer awaits the one before of all blocks, and raises a counter of its own. The program says nothing
-// of positions: one serves all of them, and a CUDA graph replays with others.
+// An operation of a layer awaits the one before of all blocks, and raises a counter of its own. One program serves all
+// positions.
 #pragma once
 
 #include "kittens/program/check.h"
@@ -87,7 +87,7 @@ struct shape {
     }
 };
 
-// An instruction's part in the exchange, for kittens::program::check.
+// An instruction's part in the exchange.
 inline kittens::program::exchange exchange_of(const std::int32_t* one) {
     return {.awaits = one[field::awaited], .at_least = one[field::at_least], .signals = one[field::signals]};
 }

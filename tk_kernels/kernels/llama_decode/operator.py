@@ -62,11 +62,8 @@ class LlamaPlan:
         self.scratch = torch.zeros(floats, dtype=torch.float32, device=device)
 
     def verify(self) -> None:
-        """Replay the queues; raises ValueError that says what is wrong with them.
-
-        A program that passes multiplies by every weight once and cannot wait for ever.
-        """
-        if words := str(self._function("verify")(self.program.cpu())):
+        """Replay the queues; raises ValueError that says which wait would never end."""
+        if words := str(self._function("check")(self.program.cpu())):
             raise ValueError(f"plan: {words}")
 
     def _function(self, name: str) -> Any:

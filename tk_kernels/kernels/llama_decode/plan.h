@@ -1,18 +1,17 @@
-// The program of a token: made, and verified. Plain C++, for the host.
+// Makes the program of a token. Plain C++, for the host.
 #pragma once
 
 #include <algorithm>
 #include <numeric>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "layout.h"
 
 namespace tk::llama_decode {
 
-// Where each block's run of an operation begins, in pages, and the end. Runs are equal but for one unit, a page or where
-// results are of a whole row block that one; the units left over go to the blocks with the fewest pages so far.
+// Where each block's run of an operation begins, in pages, and the end. Runs are equal but for one unit: a page, or a
+// row block where results need its whole sums. Units left over go to the blocks with the fewest pages so far.
 inline std::vector<int> runs(const shape& s, int op, std::vector<std::int64_t>& pages) {
     const int blocks = int(pages.size()), unit = op == opcode::gate_up || op == opcode::head ? s.steps(op) : 1;
     const int units = s.pages(op) / unit;
@@ -89,69 +88,6 @@ inline void make(std::span<std::int32_t> buffer) {
     buffer[header::version] = version, buffer[header::capacity] = capacity, buffer[header::counters] = counters;
     buffer[header::splits] = s.splits, buffer[header::projected_slots] = most[opcode::qkv];
     buffer[header::added_slots] = std::max(most[opcode::out], most[opcode::down]);
-}
-
-// What is wrong with a program, in a sentence, or nothing. One that passes multiplies every page of every matrix once,
-// stores every slot once, and ends whatever the blocks' speeds.
-inline std::string verify(std::span<const std::int32_t> buffer) {
-    const shape s(buffer.data());
-    const int blocks = buffer[header::blocks], capacity = buffer[header::capacity];
-    if (buffer[header::version] != version) return "is of version " + std::to_string(buffer[header::version]);
-    if (std::int64_t(buffer.size()) != header_ints + std::int64_t(blocks) * capacity * instruction_ints)
-        return "has " + std::to_string(buffer.size()) + " numbers, and its header says others";
-    if (std::string words = kittens::program::check(buffer.data(), exchange_of); !words.empty()) return words;
-    const int operations = 5 * s.layers + 1;
-    std::vector<std::vector<int>> pages(operations), sums(operations);
-    for (int n = 0; n < operations; ++n) {
-        const int op = n + 1 == operations ? opcode::head : n % 5 + 1;
-        pages[n].assign(op == opcode::attend ? s.attends() : s.pages(op), 0);
-        sums[n].assign(op == opcode::attend ? 0 : s.row_blocks(op) * std::max(s.projected_slots, s.added_slots), 0);
-    }
-    for (int block = 0; block < blocks; ++block) {
-        int at = -1;
-        for (int i = 0; i < capacity; ++i) {
-            const auto* one = buffer.data() + header_ints + (std::int64_t(block) * capacity + i) * instruction_ints;
-            const std::string name = kittens::program::name_of(block, i) + ": ";
-            const int op = one[field::opcode], layer = one[field::layer], first = one[field::first];
-            if (op == opcode::stop) break;
-            if (op < 0 || op > opcode::head || layer < 0 || layer >= s.layers) return name + "is of no operation";
-            const int n = op == opcode::head ? operations - 1 : 5 * layer + op - 1;
-            if (n < at || (n == at && op != opcode::attend)) return name + "comes behind a later operation";
-            if (n - at > (at % 5 == 0 ? 2 : 1)) return name + "leaves out an operation that every block has";
-            at = n;
-            if (one[field::awaited] != n - 1 || one[field::signals] != (op == opcode::head ? -1 : n))
-                return name + "exchanges another operation's counters";
-            if (n > 0 && one[field::at_least] != (op == opcode::out ? s.attends() : blocks))
-                return name + "awaits " + std::to_string(one[field::at_least]) + " signals";
-            if (op == opcode::attend) {
-                const int b = one[field::sequence], head = one[field::kv_head], split = one[field::split];
-                if (b < 0 || b >= s.batch || head < 0 || head >= s.kv_heads || split < 0 || split >= s.splits)
-                    return name + "attends what does not exist";
-                if (pages[n][(b * s.kv_heads + head) * s.splits + split]++)
-                    return name + "attends what another one does";
-                continue;
-            }
-            const int steps = s.steps(op), count = one[field::count], end = first + count;
-            if (first < 0 || count < 0 || end > s.pages(op)) return name + "has pages that do not exist";
-            if ((op == opcode::gate_up || op == opcode::head) && (first % steps || count % steps))
-                return name + "has part of a row block";
-            for (int page = first; page < end; ++page)
-                if (pages[n][page]++) return name + "has a page that another one has";
-            const int most = op == opcode::qkv                         ? s.projected_slots
-                             : op == opcode::out || op == opcode::down ? s.added_slots
-                                                                       : 1;
-            for (int row = first / steps; count > 0 && row * steps < end; ++row) {
-                const int slot = row == first / steps ? one[field::slot] : 0;
-                if (slot < 0 || slot >= most) return name + "has a slot that nobody adds";
-                if (sums[n][row * most + slot]++) return name + "has a slot that another one has";
-            }
-        }
-        if (at != operations - 1) return "block " + std::to_string(block) + ": does not come to the head";
-    }
-    for (int n = 0; n < operations; ++n)
-        for (std::size_t i = 0; i < pages[n].size(); ++i)
-            if (!pages[n][i]) return "operation " + std::to_string(n) + ": nobody has part " + std::to_string(i);
-    return "";
 }
 
 }  // namespace tk::llama_decode

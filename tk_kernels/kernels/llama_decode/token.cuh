@@ -15,7 +15,8 @@
 // the same bits. What blocks hand over goes through `exchanged` tensors; no place is written twice in a launch.
 //
 // Shared memory: a ring of 12 pages of 16 KiB (11 where heads have 128 columns or x more than 2048; 5 for a batch), an
-// input in bf16, in units of 64 columns and a sequence, two parts of sums. Pages: keys of a head and as many values, too.
+// input in bf16, in units of 64 columns and a sequence, two parts of sums. A page has keys of a head and as many
+// values, too.
 #pragma once
 
 #include "kittens.cuh"
@@ -45,6 +46,7 @@ struct instruction {
 // Own: so many times 64 columns of x a warp has at most.
 template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct token {
     static constexpr int consumers = 8, parts = Batch == 8 ? 1 : 2, most_width = 64 * Own * consumers;
+    static constexpr int units_of_head = Dim / 64;  // of 64 columns
     static constexpr int pages = Batch > 1 ? 5 : Dim == 64 && Own == 4 ? 12 : 11;
     static constexpr int input_bytes = 1024 * (Batch > 1 ? 128 : pages == 12 ? 24 : 40);
     using page = st_bf<page_rows, page_columns>;
@@ -63,7 +65,7 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
             sv_bf<64> input[input_bytes / 128];  // (columns, sequence)
             struct {
                 half_row q[2][most_group], fresh[2][2];  // halves of queries, of the new key, of the new value
-                sv_fl<Dim> o[consumers][most_group];
+                sv_fl<64> o[consumers][units_of_head][most_group];
                 sv_fl<16> lse[consumers];
             } attended;
         };
@@ -103,7 +105,7 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
     struct consumer {
         workspace& shared;
         rt_fl<16, 16> sum[2], before;  // x of before, of the row block: the first warp's
-        rt_fl<16, Dim> o;
+        rt_fl<16, 64> o[units_of_head];
         online_softmax<> state;
 
         kittens_device consumer(shared_allocator& memory, const globals&)
@@ -229,12 +231,19 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
             default: norm(own, all, kept, t, g);
         }
         all.sync();
-        zero(own.sum[0]);
-        zero(own.sum[1]);
-        zero(own.o);
-        own.state = online_softmax<>();
+        clear_sums(own);
+        clear_results(own);
     }
 
+    kittens_device static void clear_sums(consumer& own) {
+        zero(own.sum[0]);
+        zero(own.sum[1]);
+    }
+    kittens_device static void clear_results(consumer& own) {
+#pragma unroll
+        for (auto& o : own.o) zero(o);
+        own.state = online_softmax<>();
+    }
     kittens_device static bool adds(const instruction& t) {
         return t.opcode == opcode::out || t.opcode == opcode::down;
     }
@@ -250,6 +259,7 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
     }
     kittens_device static void bring_before(consumer& own, const instruction& t, int n, const globals& g) {
         const place_of_page at(t, n, g);
+        zero(own.before);
         if (n >= t.count || !adds_before(t, at, n)) return;
         const int first = (order_of(t) - 1) * g.added_slots;
         kittens::load(own.before, g.added, element_coord{0, first, 0, page_rows * at.row});
@@ -380,20 +390,25 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
         mul(product, x, y);
         map(dst, dst, product, [=](float d, float p) { return d + sign * p; });
     }
-    kittens_device static void load_halves(rt_bf<16, Dim>& to, const half_row* first, const half_row* second, int rows,
-                                           int at = 0) {
-        rt_bf<16, Dim / 2> half;
-        load_rows(half, first, rows, at);
-        place(to, half, 0, 0);
-        load_rows(half, second, rows, at);
-        place(to, half, 0, 1);
+    // 64 columns of rows whose halves are apart: from those `at` of them, in the tile from row `to` on.
+    kittens_device static void load_columns(rt_bf<16, 64>& tile, const half_row* first, const half_row* second, int at,
+                                            int rows, int to = 0) {
+        if constexpr (Dim == 128) {
+            load_rows(tile, at == 0 ? first : second, rows, to);
+        } else {
+            rt_bf<16, 32> half;
+            load_rows(half, first, rows, to);
+            place(tile, half, 0, 0);
+            load_rows(half, second, rows, to);
+            place(tile, half, 0, 1);
+        }
     }
 
     // Parts of the keys that blocks have attended become the input of out. Units of 64 columns of a sequence are merged
     // four at a time, two parts of each.
     kittens_device static void merge_heads(consumer& own, const instruction& t, const globals& g) {
         constexpr int at_once = 4, slots = 2;
-        const int units = g.heads * (Dim / 64) * g.batch(),
+        const int units = g.heads * units_of_head * g.batch(),
                   padded = g.query_steps.value * (page_columns / 64) * g.batch();
 #pragma unroll 1
         for (int first = warp_index(); first < padded; first += consumers * at_once) {
@@ -458,7 +473,11 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
     }
 
     kittens_device static void use(consumer& own, page& in, const instruction& t, int n, const globals& g) {
-        if (t.opcode == opcode::attend) return attend(own, reinterpret_cast<key_page&>(in), t, n, g);
+        if (t.opcode == opcode::attend) {
+            attend(own, reinterpret_cast<key_page&>(in), t, n, g);
+            zero(own.before);
+            return clear_sums(own);  // so that attending has their registers
+        }
         const place_of_page at(t, n, g);
         rt_bf<16, 64> x;
         load_rows(x, own.shared.input + (consumers * at.step + warp_index()) * g.batch(), g.batch());
@@ -471,32 +490,43 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
         const share part(g, t);
         const int tile = warp_index() % key_tiles, left = part.length - (part.first + n) * keys - 16 * tile;
         if (left <= 0) return;
-        auto &k = subtile<16, Dim>(in.k, tile, 0), &v = subtile<16, Dim>(in.v, tile, 0);
+        auto& shared = own.shared.attended;
         if (left <= 16) {
-            put_fresh(k, own.shared.attended.fresh[0], left - 1);
-            put_fresh(v, own.shared.attended.fresh[1], left - 1);
+            put_fresh(in.k, tile, shared.fresh[0], left - 1);
+            put_fresh(in.v, tile, shared.fresh[1], left - 1);
             fence_async();
         }
-        rt_bf<16, Dim> q;
         rt_fl<16, 16> scores;
         rt_bf<16, 16> weights;
         rt_fl<16, 16>::col_vec shrink;
-        load_halves(q, own.shared.attended.q[0], own.shared.attended.q[1], g.group());
-        mm_ABt(scores, q, k);
+        zero(scores);
+#pragma unroll
+        for (int i = 0; i < units_of_head; i++) {
+            rt_bf<16, 64> q;
+            load_columns(q, shared.q[0], shared.q[1], i, g.group());
+            mma_ABt(scores, q, subtile<16, 64>(in.k, tile, i));
+        }
         if (left < 16) right_fill(scores, scores, left, -INFINITY);
-        if (own.state.step(scores, shrink, g.scale)) mul_row(own.o, own.o, shrink);
+        const bool moves = own.state.step(scores, shrink, g.scale);
         copy(weights, scores);
-        mma_AB(own.o, weights, v);
+#pragma unroll
+        for (int i = 0; i < units_of_head; i++) {
+            if (moves) mul_row(own.o[i], own.o[i], shrink);
+            mma_AB(own.o[i], weights, subtile<16, 64>(in.v, tile, i));
+        }
     }
-    // Row `row` of a tile is the token's; what lies behind it may be anything, and becomes zeros.
-    template <typename Tile>
-    kittens_device static void put_fresh(Tile& tile, const half_row* halves, int row) {
-        rt_bf<16, Dim> old, fresh;
-        kittens::load(old, tile);
-        load_halves(fresh, halves, halves + 1, 1, row);
-        lower_fill(old, old, row);
-        add(old, old, fresh);
-        kittens::store(tile, old);
+    // Row `row` of 16 becomes the token's; what lies behind it may be anything, and becomes zeros.
+    kittens_device static void put_fresh(key_tile& all, int tile, const half_row* halves, int row) {
+#pragma unroll
+        for (int i = 0; i < units_of_head; i++) {
+            rt_bf<16, 64> old, fresh;
+            auto& part = subtile<16, 64>(all, tile, i);
+            kittens::load(old, part);
+            load_columns(fresh, halves, halves + 1, i, 1, row);
+            lower_fill(old, old, row);
+            add(old, old, fresh);
+            kittens::store(part, old);
+        }
     }
 
     kittens_device static void leave(part& out, consumer& own, const instruction& t, int n, const globals& g) {
@@ -505,38 +535,41 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
         if (adds_before(t, place_of_page(t, n, g), n)) add(own.sum[0], own.sum[0], own.before);
         bring_before(own, t, n + 1, g);
         store_rows(out.sums[0][warp], own.sum[0], g.batch());
-        zero(own.sum[0]);
-        if (t.opcode != opcode::gate_up) return;
-        store_rows(out.sums[1][warp], own.sum[1], g.batch());
-        zero(own.sum[1]);
+        if (t.opcode == opcode::gate_up) store_rows(out.sums[1][warp], own.sum[1], g.batch());
+        clear_sums(own);
+        clear_results(own);  // so that this has their registers
     }
-    // The warps' results are merged, a row by a warp, and stored; so are the new key and value.
+    // The warps' results are merged, 64 columns of a row by a warp, and stored; so are the new key and value.
     kittens_device static void leave_attended(consumer& own, const instruction& t, const globals& g) {
         const share part(g, t);
         auto& shared = own.shared.attended;
         rt_fl<16, 16>::col_vec factor, lse;
         own.state.finish(factor, lse);
-        mul_row(own.o, own.o, factor);
-        store_rows(shared.o[warp_index()], own.o, g.group());
+#pragma unroll
+        for (int i = 0; i < units_of_head; i++) {
+            mul_row(own.o[i], own.o[i], factor);
+            store_rows(shared.o[warp_index()][i], own.o[i], g.group());
+        }
         kittens::store(shared.lse[warp_index()], lse);
         sync();
 #pragma unroll 1
-        for (int i = warp_index(); i < g.group(); i += consumers) {
-            rv_fl<Dim> of[consumers];
+        for (int i = warp_index(); i < g.group() * units_of_head; i += consumers) {
+            const int member = i / units_of_head, unit = i % units_of_head;
+            rv_fl<64> of[consumers];
             weighed log[consumers];
 #pragma unroll
             for (int warp = 0; warp < consumers; warp++) {
-                kittens::load(of[warp], shared.o[warp][i]);
-                log[warp] = {load_value(shared.lse[warp], i) * log2_e, 1.f};
+                kittens::load(of[warp], shared.o[warp][unit][member]);
+                log[warp] = {load_value(shared.lse[warp], member) * log2_e, 1.f};
             }
-            merged_row<Dim> whole;
+            merged_row<64> whole;
             whole.add(of, log);
             whole.finish();
-            const int row = g.slot_of(t.layer, t.sequence, t.kv_head * g.group() + i, t.split);
-            kittens::store(g.partial, whole.sum, element_coord{0, 0, row, 0});
+            const int row = g.slot_of(t.layer, t.sequence, t.kv_head * g.group() + member, t.split);
+            kittens::store(g.partial, whole.sum, element_coord{0, 0, row, 64 * unit});
             rv_fl<16> top;
             fill(top, whole.top + math::log2(whole.total));
-            store_elements(g.partial_lse, top, [=](int at) { return at == 0 ? row : -1; });
+            store_elements(g.partial_lse, top, [=](int at) { return at == 0 && unit == 0 ? row : -1; });
         }
         const int half = consumers - 1 - warp_index();  // by the last four warps, which have no row of few
         if (half >= 4 || !part.has_fresh()) return;
