@@ -90,16 +90,15 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
         gl<float, 1, 1, dynamic, dynamic> logits;
         gl<const int, 1, 1, dynamic, dynamic> queues;
         counters ready;
-        divisor width_steps, query_steps, inner_steps;
-        int capacity, layers, width, inner, heads, kv_heads, splits, projected_slots, added_slots, sequences;
+        divisor width_steps, query_steps, inner_steps, splits;
+        int capacity, layers, width, inner, heads, kv_heads, group, projected_slots, added_slots, sequences;
         int flight, flight_of_head;
         bool biased, normed_heads;
         float epsilon, scale;
 
         kittens_device int batch() const { return Batch == 1 ? 1 : sequences; }
-        kittens_device int group() const { return heads / kv_heads; }
         kittens_device int slot_of(int layer, int sequence, int head, int split) const {
-            return ((layer * batch() + sequence) * heads + head) * splits + split;
+            return ((layer * batch() + sequence) * heads + head) * splits.value + split;
         }
     };
     struct consumer {
@@ -129,19 +128,20 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
             row = across.divide(t.first + n, step);
         }
     };
-    // The keys of a sequence, the new one among them, and of a part the pages [first, end).
+    // The keys of a sequence, the new one among them, in pages; `each` of them a part, and of a part [first, end).
     struct share {
-        int length, used, first, end;
+        int length, pages, each, first, end;
 
         kittens_device share(const globals& g, int sequence, int split) {
             length = load_integer(g.positions, element_coord{0, 0, 0, sequence}) + 1;
-            const int all = divide_up(length, keys), most = divide_up(all, 2 * pages_at_once);
-            used = most < g.splits ? most : g.splits;
-            first = split < used ? all * split / used : 0;
-            end = split < used ? all * (split + 1) / used : 0;
+            pages = divide_up(length, keys);
+            const int even = g.splits.divide(pages + g.splits.value - 1);
+            each = even > 2 * pages_at_once ? even : 2 * pages_at_once;
+            first = split * each < pages ? split * each : pages;
+            end = first + each < pages ? first + each : pages;
         }
         kittens_device share(const globals& g, const instruction& t) : share(g, t.sequence, t.split) {}
-        kittens_device bool has_fresh() const { return end * keys >= length; }
+        kittens_device bool has_fresh() const { return first < end && end == pages; }
     };
     kittens_device static int pages_of(const instruction& t, const globals& g) {
         if (t.opcode != opcode::attend) return t.count;
@@ -166,14 +166,13 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
             return;
         }
         const place_of_page at(t, n, g);
-        const coord rows{0, t.layer, at.row, at.step};
-        switch (t.opcode) {
-            case opcode::qkv: return load_async(into, g.qkv, rows, full);
-            case opcode::out: return load_async(into, g.out, rows, full);
-            case opcode::down: return load_async(into, g.down, rows, full);
-            case opcode::head: return load_async(into, g.head, rows, full);
-        }
-        load_async(into, at.row % 2 == 0 ? g.gate : g.up, coord{0, t.layer, at.row / 2, at.step}, full);
+        const bool both = t.opcode == opcode::gate_up;
+        const matrix& weights = both                       ? (at.row % 2 == 0 ? g.gate : g.up)
+                                : t.opcode == opcode::qkv  ? g.qkv
+                                : t.opcode == opcode::out  ? g.out
+                                : t.opcode == opcode::down ? g.down
+                                                           : g.head;
+        load_async(into, weights, coord{0, t.layer, both ? at.row / 2 : at.row, at.step}, full);
     }
 
     // What a beginning needs and no block hands over: asked for before the await, since behind it pages are in the way.
@@ -198,14 +197,13 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
         }
         kittens_device void bring_head(const instruction& t, int i, const globals& g) {
             const int head = row_of_head(t, i, g);
-            if (i >= g.group() + 2) return;
+            if (i >= g.group + 2) return;
 #pragma unroll
             for (int half = 0; half < 2; half++) {
                 const int column = half * (Dim / 2);
                 if (g.biased) kittens::load(bias[half], g.bias, element_coord{0, 0, t.layer, head * Dim + column});
-                if (g.normed_heads && i <= g.group())
-                    kittens::load(gain[half], g.head_norms,
-                                  element_coord{0, 0, 2 * t.layer + (i == g.group()), column});
+                if (g.normed_heads && i <= g.group)
+                    kittens::load(gain[half], g.head_norms, element_coord{0, 0, 2 * t.layer + (i == g.group), column});
             }
         }
     };
@@ -214,8 +212,8 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
     }
     // Of what an attend needs of q k v: first the queries of its key head, then the key, then the value.
     kittens_device static int row_of_head(const instruction& t, int i, const globals& g) {
-        if (i < g.group()) return t.kv_head * g.group() + i;
-        return g.heads + t.kv_head + (i == g.group() ? 0 : g.kv_heads);
+        if (i < g.group) return t.kv_head * g.group + i;
+        return g.heads + t.kv_head + (i == g.group ? 0 : g.kv_heads);
     }
 
     template <typename Team>
@@ -345,7 +343,7 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
 
     // Warps have a head each; groups of 7 and 8 heads have more heads than there are warps.
     kittens_device static void begin_attend(consumer& own, early& kept, const instruction& t, const globals& g) {
-        const int group = g.group();
+        const int group = g.group;
         if (pages_of(t, g) == 0) return;
         auto& shared = own.shared.attended;
 #pragma unroll 1
@@ -413,22 +411,24 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
 #pragma unroll 1
         for (int first = warp_index(); first < padded; first += consumers * at_once) {
             merged_row<64> whole[at_once];
-            int used[at_once], most = 0;
+            int pages[at_once], each[at_once];
 #pragma unroll
             for (int h = 0; h < at_once; h++) {
                 const int unit = first + consumers * h;
-                used[h] = unit < units ? share(g, unit % g.batch(), 0).used : 0;
-                most = used[h] > most ? used[h] : most;
+                const share all(g, unit % g.batch(), 0);
+                pages[h] = unit < units ? all.pages : 0, each[h] = all.each;
             }
+            bool more = true;
 #pragma unroll 1
-            for (int split = 0; split < most; split += slots) {
+            for (int split = 0; more; split += slots) {
+                more = false;
                 rv_fl<64> of[at_once][slots];
                 weighed log[at_once][slots];
 #pragma unroll
                 for (int h = 0; h < at_once; h++)
 #pragma unroll
                     for (int i = 0; i < slots; i++) {
-                        if (split + i >= used[h]) {
+                        if ((split + i) * each[h] >= pages[h]) {
                             zero(of[h][i]);
                             log[h][i] = {-INFINITY, 0.f};
                             continue;
@@ -439,7 +439,10 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
                         log[h][i] = {load_value(g.partial_lse, element_coord{0, 0, 0, row}), 1.f};
                     }
 #pragma unroll
-                for (int h = 0; h < at_once; h++) whole[h].add(of[h], log[h]);
+                for (int h = 0; h < at_once; h++) {
+                    whole[h].add(of[h], log[h]);
+                    more |= (split + slots) * each[h] < pages[h];
+                }
             }
 #pragma unroll
             for (int h = 0; h < at_once; h++) {
@@ -492,8 +495,8 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
         if (left <= 0) return;
         auto& shared = own.shared.attended;
         if (left <= 16) {
-            put_fresh(in.k, tile, shared.fresh[0], left - 1);
-            put_fresh(in.v, tile, shared.fresh[1], left - 1);
+#pragma unroll 1
+            for (int i = 0; i < 2; i++) put_fresh(i == 0 ? in.k : in.v, tile, shared.fresh[i], left - 1);
             fence_async();
         }
         rt_fl<16, 16> scores;
@@ -503,7 +506,7 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
 #pragma unroll
         for (int i = 0; i < units_of_head; i++) {
             rt_bf<16, 64> q;
-            load_columns(q, shared.q[0], shared.q[1], i, g.group());
+            load_columns(q, shared.q[0], shared.q[1], i, g.group);
             mma_ABt(scores, q, subtile<16, 64>(in.k, tile, i));
         }
         if (left < 16) right_fill(scores, scores, left, -INFINITY);
@@ -548,12 +551,12 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
 #pragma unroll
         for (int i = 0; i < units_of_head; i++) {
             mul_row(own.o[i], own.o[i], factor);
-            store_rows(shared.o[warp_index()][i], own.o[i], g.group());
+            store_rows(shared.o[warp_index()][i], own.o[i], g.group);
         }
         kittens::store(shared.lse[warp_index()], lse);
         sync();
 #pragma unroll 1
-        for (int i = warp_index(); i < g.group() * units_of_head; i += consumers) {
+        for (int i = warp_index(); i < g.group * units_of_head; i += consumers) {
             const int member = i / units_of_head, unit = i % units_of_head;
             rv_fl<64> of[consumers];
             weighed log[consumers];
@@ -565,7 +568,7 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
             merged_row<64> whole;
             whole.add(of, log);
             whole.finish();
-            const int row = g.slot_of(t.layer, t.sequence, t.kv_head * g.group() + member, t.split);
+            const int row = g.slot_of(t.layer, t.sequence, t.kv_head * g.group + member, t.split);
             kittens::store(g.partial, whole.sum, element_coord{0, 0, row, 64 * unit});
             rv_fl<16> top;
             fill(top, whole.top + math::log2(whole.total));
