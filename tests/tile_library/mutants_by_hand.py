@@ -19,7 +19,7 @@ _PAGED, _MLA, _INSTRUCTIONS, _LINEAR, _DECAYS = (
     "decays.cuh",
 )
 
-_QUEUE, _PRODUCTS = "program/queue.cuh", "products.cuh"
+_QUEUE, _PRODUCTS, _INTERPRETER, _TOKEN = "program/queue.cuh", "products.cuh", "program/interpreter.cuh", "token.cuh"
 
 _LOAD_B = "load_async(subtile<tile_k, unit>(in.b, 0, j), g.b, coord{0, 0, k, t.n + j}, full, same_b);"
 _LEAVE = "store_packed(tiles.sums, sum, coord{0, 0, number * blocks + block, warp * strips + i});"
@@ -37,6 +37,9 @@ _ADDED_MINUS = "warpgroup::mma_AtB(minus, phi.minus, of.v);"
 
 _ALL_SLOTS, _SHARE_END = "t.first_slot + t.slots", "t.first_slot + t.slots * (warp + 1) / Warps"
 _OF_HEAD = "(t.sequence * g.heads.value + head) * g.new_tokens"
+_USE = "Kernel::use(own, in.take(), t, n, g);"
+_STORE_ACT = "kittens::store(g.act, sum, element_coord{0, t.layer, s, column});"
+_ACT_SIGNALS = (_TOKEN, "«t.signals >= 0») signal", "t.signals >= 0 && t.opcode != opcode::gate_up")
 _FIRST_TURN = "if (warpgroup_index() == 1) pass_turn();"
 _FIRST_STATE = "warpgroup::store(own.state[0], state);"
 _FACTORS = "warpgroup::load(left, out.y[0].real);"
@@ -162,6 +165,34 @@ WRITTEN: dict[str, tuple[Change | tuple[Change, ...], ...]] = {
         ("second_order.cuh", "diagonals.template operator()<0>(2, «once»);", "twice"),
         ("second_order.cuh", "warp == 3 ? 3 : warp + 1", "warp == 3 ? 3 : 1"),
         (_BASED, "a + b + rows_before + 1e-6f", "a + b + 1e-6f"),
+    ),
+    "llama_decode": (
+        (_TOKEN, "g.ready[t.awaited], «t.at_least», false", "t.at_least - 1"),
+        ((_TOKEN, _STORE_ACT, f"if (n + 1 == t.count) signal(g.ready[t.signals]); {_STORE_ACT}"), _ACT_SIGNALS),
+        (_TOKEN, _STORE_ACT, f"{_STORE_ACT} if (n + 1 < t.count) signal(g.ready[t.signals]);"),
+        (
+            (_INTERPRETER, _USE, f"auto& page = in.take(); in.release(); {_USE.replace('in.take()', 'page')}"),
+            (_INTERPRETER, f"{_USE} «in.release();»", ";"),
+        ),
+        (_TOKEN, "at.steps ? «t.slot» : 0", "0"),
+        (_TOKEN, "order_of(t) > 0 && «slot_of(t, n, at) == 0»", "true"),
+        (_TOKEN, "«warp_index() == 0» && adds(t)", "true"),
+        (_TOKEN, "int slot = «1»; slot < g.added_slots; slot++) {", "2"),
+        (_TOKEN, "slot < «g.projected_slots»", "1"),
+        (_TOKEN, "map_sum(turned, b, kept.sine, «-1.f»);", "1.f"),
+        (_TOKEN, "bring_before(own, t, «n + 1», g);", "n"),
+        (_TOKEN, "put_fresh(i == 0 ? in.k : in.v, tile, shared.fresh[i], «left - 1»);", "left - 2"),
+        (_TOKEN, "«left < 16») right_fill", "false"),
+        (_TOKEN, "«left <= 16»", "false"),
+        (_TOKEN, "return «first < end && end == pages»;", "true"),
+        (_TOKEN, "(split + i) * each[h] >= «pages[h]»", "pages[h] - each[h]"),
+        (_TOKEN, "(split + i) * each[h] >= «pages[h]»", "pages[h] + each[h]"),
+        (_TOKEN, "more |= «(split + slots) * each[h] < pages[h]»;", "false"),
+        (_TOKEN, "end = first + each < pages ? «first + each» : pages", "first + each - 1"),
+        (_TOKEN, "«g.biased») { add(a", "false"),
+        (_TOKEN, "«g.normed_heads») norm_head", "false"),
+        (_TOKEN, "2 * t.layer + «(i == g.group)»", "0"),
+        (_TOKEN, "t.opcode == opcode::gate_up && «at.row % 2 == 1») mma_ABt", "false"),
     ),
     "products": (
         (_PRODUCTS, "g.ready[t.layer - 1], «t.awaited», false", "t.awaited - 1"),

@@ -28,6 +28,7 @@ CARRIED: dict[str, set[str]] = {
     "attention": {"options"},
     "gemm": {"options"},
     "gemm_fp8": {"options"},
+    "llama_decode": {"program", "header", "words", "scratch"},
     "mla_decode": {"words", "sizes"},
     "paged_attention_decode": {"words", "sizes"},
 }

@@ -1,0 +1,10 @@
+// Kernels for heads of 64 columns.
+#include "launch.cuh"
+
+namespace tk::llama_decode {
+
+void launch_64(const problem& p, std::span<const std::int32_t> own, void* stream) {
+    choose<64>(shape(own.data()), [&]<typename Kernel>(const Kernel&) { launch_of<Kernel>(p, own, stream); });
+}
+
+}  // namespace tk::llama_decode
