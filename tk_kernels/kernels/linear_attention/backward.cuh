@@ -1,0 +1,457 @@
+// The gradients of linear attention with decays, in chunks of 64 steps: two walks over a sequence. With c the sums of
+// the log decays in a chunk, L_ij = scale exp2(c_i - c_j) for j <= i, else 0, and w the steps' weights (linear_attention.h):
+//
+//   query_walk, forward with the state S:      dq = (dO V^T o L w) K + scale exp2(c) dO S^T
+//   key_walk, backward with S's gradient R:    dk = (dO V^T o L w)^T Q + w exp2(c_last - c) V R^T
+//                                              dv' = (Q K^T o L)^T dO + exp2(c_last - c) K R,   dv = w dv' + skip dO
+//                                              R = exp2(c_last) R + (scale exp2(c) Q)^T dO: ends as the first state's
+//
+// A decay's gradient is the sum, over the steps from its own on, of q . dq - k . dk: both walks store these products of
+// rows, from sums in fp32. They round dO V^T o L w alike, so that what a chunk's steps give to one another cancels. The
+// weights' gradient is v . dv'; a skip's the sum of v . dO.
+//
+// As in the forward pass (linear_attention.cuh) a consumer warpgroup has a unit, 64 value columns of a head, keeps S or
+// R in registers, transposed, with a bf16 copy in shared memory, and warps of the producer's make factors. The units
+// that share Q and K add up to dQ and dK: two of a block by shared memory, those of several blocks in fp32 in memory.
+//
+// shared memory  a stage: Q, K 64 x keys, V, dO 64 x 64 a unit, factors; a unit: state 64 x keys, dV 64 x 64; dQ or dK
+//                64 x keys in fp32
+// registers      state and dQ or dK keys / 2 each, scores 32, dV 32, weights 16 a thread
+#pragma once
+
+#include "decayed_states.cuh"
+#include "factors.cuh"
+
+namespace tk::linear_attention {
+
+using row_dots = rt_fl<16, 16>::col_vec;                         // a number for each of a warp's 16 rows
+using dots_of_rows = gl<float, dynamic, dynamic, dynamic, dynamic>;  // (batch, unit, which, row)
+enum which_dots { of_queries, of_keys, of_values, of_skip };
+
+struct unit_order {
+    divisor by_pairs, by_group;  // blocks' units of a batch; units that share q and k
+    int tasks, steps;            // steps: chunks of a sequence
+};
+struct unit_task {
+    int batch, unit, group, steps;
+
+    kittens_device bool get(const unit_order& order, int consumers, int i) {
+        const int index = block_index() + i * block_count();
+        if (index >= order.tasks) return false;
+        batch = order.by_pairs.divide(index);
+        unit = (index - batch * order.by_pairs.value) * consumers;
+        group = order.by_group.divide(unit);
+        steps = order.steps;
+        return true;
+    }
+};
+
+// dots += of each row, its product with the row of a tile of the chunk's.
+template <int Cols, int Width>
+kittens_device void add_dots(row_dots& dots, const rt_fl<16, Cols>& x, st_bf<chunk, Width>& rows) {
+#pragma unroll
+    for (int c = 0; c < Cols / 64; c++) {
+        rt_bf<16, 64> y;
+        rt_fl<16, 64> terms;
+        load(y, subtile<16, 64>(rows, warp_in_group(), c));
+        part(terms, x, 0, c);
+        map(terms, terms, y, ops::mul{});
+        row_sum_partial(dots, terms);
+    }
+}
+
+// Where the gradient of q or k goes: to the tensor itself where one block has all units that share it, else to sums in
+// fp32 (batch, slot, rows, keys), each of which one block stores, or several add to.
+template <int Keys> struct shared_gradient {
+    heads_of<st_bf<16, Keys>> rounded;
+    gl<float, dynamic, dynamic, dynamic, dynamic, st_fl<16, Keys>> sums;
+    bool rounds, adds;
+};
+template <int Keys, int Consumers> struct shared_rows {
+    union {
+        st_fl<16, Keys> sum;
+        st_bf<16, Keys> rounded;
+    } of_warp[warpgroup_warps];
+
+    // Of this warp's 16 rows, each consumer's part; the first consumer stores the sum.
+    kittens_device void store_sum(const shared_gradient<Keys>& to, rt_fl<16, Keys>& x, element_coord at) {
+        auto& own = of_warp[warp_in_group()];
+        if constexpr (Consumers == 2) {
+            const int free = 3 + warp_in_group(), given = 7 + warp_in_group();  // barriers of the two warps
+            if (warpgroup_index() == 1) {
+                sync_named(free, 2);
+                store(own.sum, x);
+                arrive_named(given, 2);
+                return;
+            }
+            store_read_wait();
+            arrive_named(free, 2);
+            sync_named(given, 2);
+#pragma unroll
+            for (int c = 0; c < Keys / 32; c++) {
+                rt_fl<16, 32> mine, other;
+                load(other, subtile<16, 32>(own.sum, 0, c));
+                part(mine, x, 0, c);
+                add(mine, mine, other);
+                place(x, mine, 0, c);
+            }
+            sync_warp();
+        } else {
+            store_read_wait();
+        }
+        if (to.rounds) {
+            store(own.rounded, x);
+            fence_async();
+            store_async(to.rounded, own.rounded, at);
+        } else {
+            store(own.sum, x);
+            fence_async();
+            if (to.adds) store_add_async(to.sums, own.sum, at);
+            else store_async(to.sums, own.sum, at);
+        }
+    }
+};
+
+template <int Keys, int Consumers> struct walk_shape : lcsf_defaults {
+    static constexpr int consumers = Consumers, preparing_warps = consumers;
+    static constexpr int blocks_per_sm = consumers == 1 && Keys == 64 ? limits::blocks_of_one_consumer(2) : 1;
+    static constexpr int consumer_registers =
+        consumers == 1 && blocks_per_sm == 1 ? (limits::moves_registers ? 240 : limits::consumer_registers(40, 1))
+                                             : limits::consumer_registers(40, consumers, blocks_per_sm);
+    static constexpr int copies = Keys == 64 ? 2 : 1;  // of the state: the next one's has room beside it
+
+    using keys = st_bf<chunk, Keys>;
+    using values = st_bf<chunk, unit_cols>;
+    using state_copy = st_bf<unit_cols, Keys>;  // transposed
+    using strip = st_bf<16, unit_cols>;
+    using preparation = steps;
+    using task = unit_task;
+    template <typename Factors> struct operands {
+        keys q, k;
+        values v[consumers], dout[consumers];
+        Factors f[consumers];
+        static constexpr int bytes = 2 * keys::bytes + 2 * consumers * values::bytes;
+    };
+    struct inputs {
+        heads_of<keys> q, k;
+        heads_of<values> v, dout;
+        decay_source decay;
+        float log_scale;  // base 2
+        dots_of_rows dots;  // data may be null
+        head_units unit;
+        unit_order order;
+
+        template <typename Input> kittens_device void load(Input& into, const task& t, int row, semaphore& full) const {
+            load_async(into.q, q, element_coord{t.batch, t.group, row, 0}, full);
+            load_async(into.k, k, element_coord{t.batch, t.group, row, 0}, full);
+#pragma unroll
+            for (int c = 0; c < consumers; c++) {
+                const unit_of_head u = unit.at(t.unit + c);
+                load_async(into.v[c], v, element_coord{t.batch, u.head, row, u.column}, full);
+                load_async(into.dout[c], dout, element_coord{t.batch, u.head, row, u.column}, full);
+            }
+        }
+        // Of the calling warp's unit, from its row on.
+        kittens_device void store_dots(row_dots& sums, const task& t, which_dots which, int row) const {
+            row_sum_finish(sums);
+            store(dots, sums, element_coord{t.batch, t.unit + warpgroup_index(), which, row});
+        }
+    };
+};
+
+template <int Keys, int Consumers, int Stages> struct query_walk : walk_shape<Keys, Consumers> {
+    using shape = walk_shape<Keys, Consumers>;
+    using shape::consumers, shape::copies;
+    using typename shape::task;
+    using input = typename shape::template operands<decay_factors>;
+    struct workspace {
+        typename shape::state_copy state[consumers][shape::copies];
+        shared_rows<Keys, Consumers> dq;
+    };
+    static constexpr int stages = limits::stages(Stages, sizeof(input), sizeof(workspace), shape::blocks_per_sm);
+    struct globals {
+        typename shape::inputs in;
+        shared_gradient<Keys> dq;
+        int slot_units;  // of a slot of dq
+        either_order<state_matrices> initial;  // (batch, head, values, keys); data may be null
+    };
+
+    kittens_device static bool get_task(task& t, const globals& g, int i) { return t.get(g.in.order, consumers, i); }
+    kittens_device static void load(input& into, const task& t, int step, semaphore& full, const globals& g) {
+        g.in.load(into, t, step * chunk, full);
+    }
+    kittens_device static void fetch(steps& given, const task& t, int step, int part, const globals& g) {
+        g.in.decay.fetch(given, t.batch, g.in.unit.at(t.unit + part).head, step * chunk);
+    }
+    kittens_device static void prepare(const steps& given, input& into, const task& t, int step, int part,
+                                       const globals& g) {
+        steps a, log_weight;
+        g.in.decay.evaluate(a, log_weight, given, g.in.unit.at(t.unit + part).head, step * chunk);
+        make_factors(into.f[part], a, log_weight, g.in.log_scale);
+    }
+
+    template <typename Stream> kittens_device static void consume(Stream& s, const task& t, const globals& g) {
+        const int mine = warpgroup_index(), barrier = mine + 1, first = 16 * warp_in_group();
+        const unit_of_head u = g.in.unit.at(t.unit + mine);
+        auto& copy = s.own().state[mine];
+        rt_fl<16, Keys> state, dq;
+        rt_fl<16, chunk> scores;
+        rt_bf<16, chunk> weights, scaled;
+        row_dots decay, grown, dots;
+
+        zero(state);
+        if (g.initial.tensor.data) kittens::load(state, g.initial, element_coord{t.batch, u.head, u.column + first, 0});
+        warpgroup::sync(barrier);  // every warp has read the last task's
+        warpgroup::store(copy[0], state);
+        fence_async();
+        warpgroup::sync(barrier);
+        for (int step = 0; step < t.steps; step++) {
+            input& in = s.take();
+            const decay_factors& f = in.f[mine];
+            kittens::load(decay, f.decay);
+            mul_row(state, state, decay);
+            warpgroup::mm_ABt(scores, in.dout[mine], in.v[mine]);
+            warpgroup::mm_AB(dq, in.dout[mine], copy[step % copies]);
+            warpgroup::load_decayed(scaled, in.v[mine], f);
+            warpgroup::mma_AB(state, scaled, in.k);
+            warpgroup::load(grown, f.grown);
+            warpgroup::mma_wait<2>(scores);
+            warpgroup::decay_scores(weights, scores, f);
+            warpgroup::mma_wait<1>(dq);
+            mul_row(dq, dq, grown);
+            warpgroup::mma_AB(dq, weights, in.k);
+
+            warpgroup::mma_wait<1>(state);
+            if constexpr (copies == 1) warpgroup::sync(barrier);  // every warp has read the old state
+            warpgroup::store(copy[(step + 1) % copies], state);
+            warpgroup::mma_wait(dq);
+            if (g.in.dots.data) {
+                zero(dots);
+                add_dots(dots, dq, in.q);
+                g.in.store_dots(dots, t, of_queries, step * chunk + first);
+            }
+            s.release();
+            s.own().dq.store_sum(g.dq, dq, element_coord{t.batch, t.unit / g.slot_units, step * chunk + first, 0});
+            fence_async();
+            warpgroup::sync(barrier);  // the new state is whole
+        }
+        store_read_wait();  // the block's shared memory must outlive its stores
+    }
+};
+
+// Factors of a chunk's decays for scores whose rows are the steps j that write, and whose columns are the steps i >= j
+// that read: exp2(row_i - key_j); behind a warp's 16 rows near_j after_i, with the sum of decays at their end between.
+struct later_factors {
+    sv_fl<chunk> row;                     // c_i + log2(scale)
+    sv_fl<chunk> key;                     // c_j
+    sv_fl<chunk> near;                    // of what is left of step j at the end of the 16 rows it is in
+    sv_fl<chunk> after[warpgroup_warps];  // of each warp; 0 up to its own rows' end
+    sv_fl<chunk> grown;                   // exp2(row_i)
+    sv_fl<chunk> tail;                    // exp2(c_last - c_j)
+    sv_fl<chunk> weight;                  // w_j
+    sv_fl<chunk> left;                    // w_j tail_j
+    sv_fl<16> decay;                      // exp2(c_last), 16 times
+};
+
+kittens_device void make_later_factors(later_factors& into, const steps& a, const steps& log_weight, float log_scale) {
+    steps sum, row, weight, x;
+    exp2(weight, log_weight);
+    store(into.weight, weight);
+    cumulative_sum(sum, a);
+    store(into.key, sum);
+    add(row, sum, log_scale);
+    store(into.row, row);
+    exp2(x, row);
+    store(into.grown, x);
+    const float last = value_at(sum, chunk - 1);
+    map(x, sum, [=](float c) { return math::exp2(last - c); });
+    store(into.tail, x);
+    mul(x, x, weight);
+    store(into.left, x);
+    rv_fl<16> decay;
+    fill(decay, math::exp2(last));
+    store(into.decay, decay);
+
+    const float ends[] = {value_at(sum, 15), value_at(sum, 31), value_at(sum, 47), last};  // of the warps' rows
+#pragma unroll
+    for (int warp = 0; warp < warpgroup_warps; warp++) {
+        const float end = ends[warp];
+        each([=](int i, float& y, float r) { y = i >= 16 * (warp + 1) ? math::exp2(r - end) : 0.f; }, x, row);
+        store(into.after[warp], x);
+    }
+    const float first = ends[0], second = ends[1], third = ends[2];
+    each([=](int j, float& c) { c = (j < 16 ? first : j < 32 ? second : j < 48 ? third : last) - c; }, sum);
+    exp2(sum, sum);
+    store(into.near, sum);
+}
+
+// weights = scores o L^T. The scores are lost.
+kittens_device void decay_later_scores(rt_bf<16, chunk>& weights, rt_fl<16, chunk>& scores, const later_factors& f) {
+    rt_fl<16, 16> own, power;
+    rt_fl<16, 16>::col_vec key, near;
+    rt_fl<16, 16>::row_vec row;
+    rt_fl<16, chunk>::row_vec after;
+    const int warp = warp_in_group();
+    warpgroup::load(row, f.row);
+    warpgroup::load(key, f.key);
+    warpgroup::load(near, f.near);
+    load(after, f.after[warp]);
+    broadcast_col(power, row);
+    sub_row(power, power, key);
+    triu(power, power, 0, -INFINITY);
+    exp2(power, power);
+#pragma unroll
+    for (int j = 0; j < warpgroup_warps; j++)
+        if (j == warp) part(own, scores, 0, j);
+    mul(own, own, power);
+    mul_col(scores, scores, after);
+    mul_row(scores, scores, near);
+#pragma unroll
+    for (int j = 0; j < warpgroup_warps; j++)
+        if (j == warp) place(scores, own, 0, j);
+    copy(weights, scores);
+}
+
+template <int Keys, int Consumers, int Stages> struct key_walk : walk_shape<Keys, Consumers> {
+    using shape = walk_shape<Keys, Consumers>;
+    using shape::consumers, shape::copies;
+    using typename shape::strip;
+    using typename shape::task;
+    using input = typename shape::template operands<later_factors>;
+    static constexpr bool grows_early = Keys == 64;  // the state: its operand takes registers beside dk's
+    struct unit_memory {
+        typename shape::state_copy state[shape::copies];
+        strip dv[warpgroup_warps];
+    };
+    struct workspace {
+        unit_memory unit[consumers];
+        shared_rows<Keys, Consumers> dk;
+    };
+    static constexpr int stages = limits::stages(Stages, sizeof(input), sizeof(workspace), shape::blocks_per_sm);
+    struct globals {
+        typename shape::inputs in;
+        shared_gradient<Keys> dk;
+        int slot_units;  // of a slot of dk
+        heads_of<strip> dv;
+        skip_weights skip;                              // data may be null
+        either_order<state_matrices> dfinal, dinitial;  // (batch, head, values, keys); data may be null
+    };
+
+    kittens_device static bool get_task(task& t, const globals& g, int i) { return t.get(g.in.order, consumers, i); }
+    kittens_device static int row_of(const task& t, int step) { return (t.steps - 1 - step) * chunk; }
+    kittens_device static void load(input& into, const task& t, int step, semaphore& full, const globals& g) {
+        g.in.load(into, t, row_of(t, step), full);
+    }
+    kittens_device static void fetch(steps& given, const task& t, int step, int part, const globals& g) {
+        const int row = row_of(t, step);
+        g.in.decay.fetch(given, t.batch, g.in.unit.at(t.unit + part).head, row, row < 4 * chunk ? 0 : row - 4 * chunk);
+    }
+    kittens_device static void prepare(const steps& given, input& into, const task& t, int step, int part,
+                                       const globals& g) {
+        steps a, log_weight;
+        g.in.decay.evaluate(a, log_weight, given, g.in.unit.at(t.unit + part).head, row_of(t, step));
+        make_later_factors(into.f[part], a, log_weight, g.in.log_scale);
+    }
+
+    template <typename Stream> kittens_device static void consume(Stream& s, const task& t, const globals& g) {
+        const int mine = warpgroup_index(), barrier = mine + 1, first = 16 * warp_in_group();
+        const unit_of_head u = g.in.unit.at(t.unit + mine);
+        unit_memory& own = s.own().unit[mine];
+        strip& out = own.dv[warp_in_group()];
+        rt_fl<16, Keys> state, dk;  // the state's gradient, transposed: 16 of the unit's value columns
+        rt_fl<16, chunk> scores, dv;
+        rt_bf<16, chunk> weights, scaled;
+        row_dots decay, left, dots;
+
+        zero(state);
+        if (g.dfinal.tensor.data) kittens::load(state, g.dfinal, element_coord{t.batch, u.head, u.column + first, 0});
+        warpgroup::sync(barrier);  // every warp has read the last task's
+        warpgroup::store(own.state[0], state);
+        fence_async();
+        warpgroup::sync(barrier);
+        for (int step = 0; step < t.steps; step++) {
+            input& in = s.take();
+            const later_factors& f = in.f[mine];
+            const int row = row_of(t, step) + first;
+            kittens::load(decay, f.decay);
+            mul_row(state, state, decay);
+            warpgroup::mm_ABt(scores, in.v[mine], in.dout[mine]);
+            warpgroup::mm_AB(dk, in.v[mine], own.state[step % copies]);
+            if constexpr (grows_early) add_reads(state, scaled, in);
+            warpgroup::load(left, f.weight);
+            warpgroup::mma_wait<grows_early ? 2 : 1>(scores);
+            mul_row(scores, scores, left);
+            decay_later_scores(weights, scores, f);
+            warpgroup::load(left, f.left);
+            warpgroup::mma_wait<grows_early ? 1 : 0>(dk);
+            mul_row(dk, dk, left);
+            warpgroup::mma_AB(dk, weights, in.q);
+            if constexpr (!grows_early) add_reads(state, scaled, in);
+            warpgroup::mm_ABt(scores, in.k, in.q);
+            warpgroup::mma_wait<grows_early ? 1 : 2>(dk);
+            if (g.in.dots.data) {
+                zero(dots);
+                add_dots(dots, dk, in.k);
+                g.in.store_dots(dots, t, of_keys, row);
+            }
+            s.own().dk.store_sum(g.dk, dk, element_coord{t.batch, t.unit / g.slot_units, row, 0});
+
+            warpgroup::mm_ABt(dv, in.k, own.state[step % copies]);
+            warpgroup::mma_wait<1>(scores);
+            decay_later_scores(weights, scores, f);
+            warpgroup::load(left, f.tail);
+            warpgroup::mma_wait(dv);
+            mul_row(dv, dv, left);
+            warpgroup::mma_AB(dv, weights, in.dout[mine]);
+            if constexpr (copies == 1) warpgroup::sync(barrier);  // every warp has read the old state
+            warpgroup::store(own.state[(step + 1) % copies], state);
+            store_read_wait();  // the chunk behind has left the strip
+            warpgroup::mma_wait(dv);
+            if (g.in.dots.data) {
+                zero(dots);
+                add_dots(dots, dv, in.v[mine]);
+                g.in.store_dots(dots, t, of_values, row);
+            }
+            warpgroup::load(left, f.weight);
+            mul_row(dv, dv, left);
+            if (g.skip.data) add_skip(dv, in, t, row, u, g);
+            s.release();
+            store(out, dv);
+            fence_async();
+            warpgroup::sync(barrier);  // the new state is whole
+            store_async(g.dv, out, element_coord{t.batch, u.head, row, u.column});
+        }
+        if (g.dinitial.tensor.data)
+            store(g.dinitial, state, element_coord{t.batch, u.head, u.column + first, 0});
+        store_read_wait();  // the block's shared memory must outlive its stores
+    }
+
+    // state += (scale exp2(c) q)^T dout, transposed.
+    kittens_device static void add_reads(rt_fl<16, Keys>& state, rt_bf<16, chunk>& scaled, input& in) {
+        typename rt_fl<16, chunk>::row_vec grown;
+        kittens::load(grown, in.f[warpgroup_index()].grown);
+        warpgroup::load_transposed(scaled, in.dout[warpgroup_index()]);
+        map_cols(scaled, scaled, grown, ops::mul{});
+        warpgroup::mma_AB(state, scaled, in.q);
+    }
+
+    // dv += skip dout, and the products of which the skip's gradient is the sum.
+    kittens_device static void add_skip(rt_fl<16, chunk>& dv, input& in, const task& t, int row,
+                                        const unit_of_head& u, const globals& g) {
+        rt_bf<16, chunk> dout;
+        rt_fl<16, chunk> part;
+        typename rt_fl<16, chunk>::row_vec weight;
+        row_dots dots;
+        warpgroup::load(dout, in.dout[warpgroup_index()]);
+        copy(part, dout);
+        zero(dots);
+        add_dots(dots, part, in.v[warpgroup_index()]);
+        g.in.store_dots(dots, t, of_skip, row);
+        if (g.skip.cols() > 1) kittens::load(weight, g.skip, element_coord{0, 0, u.head, u.column});
+        else fill(weight, *g.skip.row(0, 0, u.head));
+        mul_col(part, part, weight);
+        add(dv, dv, part);
+    }
+};
+
+}  // namespace tk::linear_attention
