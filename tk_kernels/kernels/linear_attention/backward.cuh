@@ -7,8 +7,9 @@
 //                                              R = exp2(c_last) R + (scale exp2(c) Q)^T dO: ends as the first state's
 //
 // A decay's gradient is the sum, over the steps from its own on, of q . dq - k . dk: both walks store these products of
-// rows, from sums in fp32. They round dO V^T o L w alike, so that what a chunk's steps give to one another cancels. The
-// weights' gradient is v . dv'; a skip's the sum of v . dO.
+// rows, from sums in fp32. What one of them rounds the other has to round alike, or the errors add up from chunk to
+// chunk: dO V^T o L w; exp2(c) dO and w exp2(c_last - c) V before they are multiplied; and what the bf16 copies of S and
+// R have lost is made up for (add_lost), a chunk at a time. The weights' gradient is v . dv'; a skip's the sum of v . dO.
 //
 // As in the forward pass (linear_attention.cuh) a consumer warpgroup has a unit, 64 value columns of a head, keeps S or
 // R in registers, transposed, with a bf16 copy in shared memory, and warps of the producer's make factors. The units
@@ -58,6 +59,25 @@ kittens_device void add_dots(row_dots& dots, const rt_fl<16, Cols>& x, st_bf<chu
         map(terms, terms, y, ops::mul{});
         row_sum_partial(dots, terms);
     }
+}
+
+// dots += over all rows together, what a chunk's products of rows are short of because they are made of the state's copy
+// in bf16: (state - copy, transposed) times the rows of q or k, times those of dout or v, each with its factor.
+template <int Keys>
+kittens_device void add_lost(row_dots& dots, const rt_fl<16, Keys>& state, st_bf<chunk, Keys>& by_keys,
+                             st_bf<chunk, unit_cols>& by_values, const sv_fl<chunk>& factors) {
+    rt_bf<16, Keys> lost;
+    rt_bf<16, chunk> values;
+    rt_fl<16, chunk> products;
+    typename rt_fl<16, chunk>::row_vec factor;
+    map(lost, state, [](float x) { return x - to_float(from_float<bf16>(x)); });
+    warpgroup::mm_ABt(products, lost, by_keys);
+    load(factor, factors);
+    warpgroup::load_transposed(values, by_values);
+    map_cols(values, values, factor, ops::mul{});
+    warpgroup::mma_wait(products);
+    map(products, products, values, ops::mul{});
+    row_sum_partial(dots, products);
 }
 
 // Where the gradient of q or k goes: to the tensor itself where one block has all units that share it, else to sums in
@@ -196,8 +216,8 @@ template <int Keys, int Consumers, int Stages> struct query_walk : walk_shape<Ke
         auto& copy = s.own().state[mine];
         rt_fl<16, Keys> state, dq;
         rt_fl<16, chunk> scores;
-        rt_bf<16, chunk> weights, scaled;
-        row_dots decay, grown, dots;
+        rt_bf<16, chunk> weights, read, scaled;
+        row_dots factor, dots;
 
         zero(state);
         if (g.initial.tensor.data) kittens::load(state, g.initial, element_coord{t.batch, u.head, u.column + first, 0});
@@ -208,17 +228,20 @@ template <int Keys, int Consumers, int Stages> struct query_walk : walk_shape<Ke
         for (int step = 0; step < t.steps; step++) {
             input& in = s.take();
             const decay_factors& f = in.f[mine];
-            kittens::load(decay, f.decay);
-            mul_row(state, state, decay);
+            zero(dots);
+            if (g.in.dots.data) add_lost(dots, state, in.q, in.dout[mine], f.grown);
             warpgroup::mm_ABt(scores, in.dout[mine], in.v[mine]);
-            warpgroup::mm_AB(dq, in.dout[mine], copy[step % copies]);
+            warpgroup::load(factor, f.grown);
+            warpgroup::load(read, in.dout[mine]);
+            mul_row(read, read, factor);
+            warpgroup::mm_AB(dq, read, copy[step % copies]);
+            kittens::load(factor, f.decay);
+            mul_row(state, state, factor);
             warpgroup::load_decayed(scaled, in.v[mine], f);
             warpgroup::mma_AB(state, scaled, in.k);
-            warpgroup::load(grown, f.grown);
             warpgroup::mma_wait<2>(scores);
             warpgroup::decay_scores(weights, scores, f);
             warpgroup::mma_wait<1>(dq);
-            mul_row(dq, dq, grown);
             warpgroup::mma_AB(dq, weights, in.k);
 
             warpgroup::mma_wait<1>(state);
@@ -226,7 +249,6 @@ template <int Keys, int Consumers, int Stages> struct query_walk : walk_shape<Ke
             warpgroup::store(copy[(step + 1) % copies], state);
             warpgroup::mma_wait(dq);
             if (g.in.dots.data) {
-                zero(dots);
                 add_dots(dots, dq, in.q);
                 g.in.store_dots(dots, t, of_queries, step * chunk + first);
             }
@@ -360,8 +382,8 @@ template <int Keys, int Consumers, int Stages> struct key_walk : walk_shape<Keys
         strip& out = own.dv[warp_in_group()];
         rt_fl<16, Keys> state, dk;  // the state's gradient, transposed: 16 of the unit's value columns
         rt_fl<16, chunk> scores, dv;
-        rt_bf<16, chunk> weights, scaled;
-        row_dots decay, left, dots;
+        rt_bf<16, chunk> weights, written, scaled;
+        row_dots left, dots;
 
         zero(state);
         if (g.dfinal.tensor.data) kittens::load(state, g.dfinal, element_coord{t.batch, u.head, u.column + first, 0});
@@ -373,24 +395,26 @@ template <int Keys, int Consumers, int Stages> struct key_walk : walk_shape<Keys
             input& in = s.take();
             const later_factors& f = in.f[mine];
             const int row = row_of(t, step) + first;
-            kittens::load(decay, f.decay);
-            mul_row(state, state, decay);
+            zero(dots);
+            if (g.in.dots.data) add_lost(dots, state, in.k, in.v[mine], f.left);
             warpgroup::mm_ABt(scores, in.v[mine], in.dout[mine]);
-            warpgroup::mm_AB(dk, in.v[mine], own.state[step % copies]);
+            warpgroup::load(left, f.left);
+            warpgroup::load(written, in.v[mine]);
+            mul_row(written, written, left);
+            warpgroup::mm_AB(dk, written, own.state[step % copies]);
+            kittens::load(left, f.decay);
+            mul_row(state, state, left);
             if constexpr (grows_early) add_reads(state, scaled, in);
             warpgroup::load(left, f.weight);
             warpgroup::mma_wait<grows_early ? 2 : 1>(scores);
             mul_row(scores, scores, left);
             decay_later_scores(weights, scores, f);
-            warpgroup::load(left, f.left);
             warpgroup::mma_wait<grows_early ? 1 : 0>(dk);
-            mul_row(dk, dk, left);
             warpgroup::mma_AB(dk, weights, in.q);
             if constexpr (!grows_early) add_reads(state, scaled, in);
             warpgroup::mm_ABt(scores, in.k, in.q);
             warpgroup::mma_wait<grows_early ? 1 : 2>(dk);
             if (g.in.dots.data) {
-                zero(dots);
                 add_dots(dots, dk, in.k);
                 g.in.store_dots(dots, t, of_keys, row);
             }
@@ -403,6 +427,7 @@ template <int Keys, int Consumers, int Stages> struct key_walk : walk_shape<Keys
             warpgroup::mma_wait(dv);
             mul_row(dv, dv, left);
             warpgroup::mma_AB(dv, weights, in.dout[mine]);
+            warpgroup::mma_wait<1>(state);
             if constexpr (copies == 1) warpgroup::sync(barrier);  // every warp has read the old state
             warpgroup::store(own.state[(step + 1) % copies], state);
             store_read_wait();  // the chunk behind has left the strip
