@@ -9,7 +9,7 @@
 // A decay's gradient is the sum, over the steps from its own on, of q . dq - k . dk: both walks store these products of
 // rows, from sums in fp32. What one of them rounds the other has to round alike, or the errors add up from chunk to
 // chunk: dO V^T o L w; exp2(c) dO and w exp2(c_last - c) V before they are multiplied; and what the bf16 copies of S and
-// R have lost is made up for (add_lost), a chunk at a time. The weights' gradient is v . dv'; a skip's the sum of v . dO.
+// R have lost is added (lost_dots). The weights' gradient is v . dv'; a skip's the sum of v . dO.
 //
 // As in the forward pass (linear_attention.cuh) a consumer warpgroup has a unit, 64 value columns of a head, keeps S or
 // R in registers, transposed, with a bf16 copy in shared memory, and warps of the producer's make factors. The units
@@ -47,9 +47,10 @@ struct unit_task {
     }
 };
 
-// dots += of each row, its product with the row of a tile of the chunk's.
+// Of each row, its product with the row of a tile of the chunk's.
 template <int Cols, int Width>
-kittens_device void add_dots(row_dots& dots, const rt_fl<16, Cols>& x, st_bf<chunk, Width>& rows) {
+kittens_device void find_dots(row_dots& dots, const rt_fl<16, Cols>& x, st_bf<chunk, Width>& rows) {
+    zero(dots);
 #pragma unroll
     for (int c = 0; c < Cols / 64; c++) {
         rt_bf<16, 64> y;
@@ -59,26 +60,42 @@ kittens_device void add_dots(row_dots& dots, const rt_fl<16, Cols>& x, st_bf<chu
         map(terms, terms, y, ops::mul{});
         row_sum_partial(dots, terms);
     }
+    row_sum_finish(dots);
 }
 
-// dots += over all rows together, what a chunk's products of rows are short of because they are made of the state's copy
-// in bf16: (state - copy, transposed) times the rows of q or k, times those of dout or v, each with its factor.
-template <int Keys>
-kittens_device void add_lost(row_dots& dots, const rt_fl<16, Keys>& state, st_bf<chunk, Keys>& by_keys,
+// What a chunk's products of rows are short of because they are made of the state's copy in bf16, a part by each warp:
+// (state - copy, transposed) times the rows of q or k, times those of dout or v, each with its factor. There is room for
+// two chunks: a warp is a barrier ahead of another at most.
+struct lost_dots {
+    sv_fl<chunk> of_warp[2][warpgroup_warps];
+
+    template <int Keys>
+    kittens_device void find(int step, const rt_fl<16, Keys>& state, st_bf<chunk, Keys>& by_keys,
                              st_bf<chunk, unit_cols>& by_values, const sv_fl<chunk>& factors) {
-    rt_bf<16, Keys> lost;
-    rt_bf<16, chunk> values;
-    rt_fl<16, chunk> products;
-    typename rt_fl<16, chunk>::row_vec factor;
-    map(lost, state, [](float x) { return x - to_float(from_float<bf16>(x)); });
-    warpgroup::mm_ABt(products, lost, by_keys);
-    load(factor, factors);
-    warpgroup::load_transposed(values, by_values);
-    map_cols(values, values, factor, ops::mul{});
-    warpgroup::mma_wait(products);
-    map(products, products, values, ops::mul{});
-    row_sum_partial(dots, products);
-}
+        rt_bf<16, Keys> lost;
+        rt_bf<16, chunk> values;
+        rt_fl<16, chunk> products;
+        typename rt_fl<16, chunk>::row_vec factor, sums;
+        map(lost, state, [](float x) { return x - to_float(from_float<bf16>(x)); });
+        warpgroup::mm_ABt(products, lost, by_keys);
+        load(factor, factors);
+        warpgroup::load_transposed(values, by_values);
+        map_cols(values, values, factor, ops::mul{});
+        warpgroup::mma_wait(products);
+        map(products, products, values, ops::mul{});
+        col_sum(sums, products);
+        store(of_warp[step % 2][warp_in_group()], sums);
+    }
+    // Behind a barrier.
+    kittens_device void add_to(row_dots& dots, int step) {
+        row_dots part;
+#pragma unroll
+        for (int warp = 0; warp < warpgroup_warps; warp++) {
+            warpgroup::load(part, of_warp[step % 2][warp]);
+            add(dots, dots, part);
+        }
+    }
+};
 
 // Where the gradient of q or k goes: to the tensor itself where one block has all units that share it, else to sums in
 // fp32 (batch, slot, rows, keys), each of which one block stores, or several add to.
@@ -172,8 +189,7 @@ template <int Keys, int Consumers> struct walk_shape : lcsf_defaults {
             }
         }
         // Of the calling warp's unit, from its row on.
-        kittens_device void store_dots(row_dots& sums, const task& t, which_dots which, int row) const {
-            row_sum_finish(sums);
+        kittens_device void store_dots(const row_dots& sums, const task& t, which_dots which, int row) const {
             store(dots, sums, element_coord{t.batch, t.unit + warpgroup_index(), which, row});
         }
     };
@@ -186,6 +202,7 @@ template <int Keys, int Consumers, int Stages> struct query_walk : walk_shape<Ke
     using input = typename shape::template operands<decay_factors>;
     struct workspace {
         typename shape::state_copy state[consumers][shape::copies];
+        lost_dots lost[consumers];
         shared_rows<Keys, Consumers> dq;
     };
     static constexpr int stages = limits::stages(Stages, sizeof(input), sizeof(workspace), shape::blocks_per_sm);
@@ -214,6 +231,7 @@ template <int Keys, int Consumers, int Stages> struct query_walk : walk_shape<Ke
         const int mine = warpgroup_index(), barrier = mine + 1, first = 16 * warp_in_group();
         const unit_of_head u = g.in.unit.at(t.unit + mine);
         auto& copy = s.own().state[mine];
+        lost_dots& lost = s.own().lost[mine];
         rt_fl<16, Keys> state, dq;
         rt_fl<16, chunk> scores;
         rt_bf<16, chunk> weights, read, scaled;
@@ -228,8 +246,7 @@ template <int Keys, int Consumers, int Stages> struct query_walk : walk_shape<Ke
         for (int step = 0; step < t.steps; step++) {
             input& in = s.take();
             const decay_factors& f = in.f[mine];
-            zero(dots);
-            if (g.in.dots.data) add_lost(dots, state, in.q, in.dout[mine], f.grown);
+            if (g.in.dots.data) lost.find(step, state, in.q, in.dout[mine], f.grown);
             warpgroup::mm_ABt(scores, in.dout[mine], in.v[mine]);
             warpgroup::load(factor, f.grown);
             warpgroup::load(read, in.dout[mine]);
@@ -248,14 +265,15 @@ template <int Keys, int Consumers, int Stages> struct query_walk : walk_shape<Ke
             if constexpr (copies == 1) warpgroup::sync(barrier);  // every warp has read the old state
             warpgroup::store(copy[(step + 1) % copies], state);
             warpgroup::mma_wait(dq);
-            if (g.in.dots.data) {
-                add_dots(dots, dq, in.q);
-                g.in.store_dots(dots, t, of_queries, step * chunk + first);
-            }
+            if (g.in.dots.data) find_dots(dots, dq, in.q);
             s.release();
             s.own().dq.store_sum(g.dq, dq, element_coord{t.batch, t.unit / g.slot_units, step * chunk + first, 0});
             fence_async();
             warpgroup::sync(barrier);  // the new state is whole
+            if (g.in.dots.data) {
+                lost.add_to(dots, step);
+                g.in.store_dots(dots, t, of_queries, step * chunk + first);
+            }
         }
         store_read_wait();  // the block's shared memory must outlive its stores
     }
@@ -343,6 +361,7 @@ template <int Keys, int Consumers, int Stages> struct key_walk : walk_shape<Keys
     static constexpr bool grows_early = Keys == 64;  // the state: its operand takes registers beside dk's
     struct unit_memory {
         typename shape::state_copy state[shape::copies];
+        lost_dots lost;
         strip dv[warpgroup_warps];
     };
     struct workspace {
@@ -383,7 +402,7 @@ template <int Keys, int Consumers, int Stages> struct key_walk : walk_shape<Keys
         rt_fl<16, Keys> state, dk;  // the state's gradient, transposed: 16 of the unit's value columns
         rt_fl<16, chunk> scores, dv;
         rt_bf<16, chunk> weights, written, scaled;
-        row_dots left, dots;
+        row_dots left, dots, of_weights;
 
         zero(state);
         if (g.dfinal.tensor.data) kittens::load(state, g.dfinal, element_coord{t.batch, u.head, u.column + first, 0});
@@ -395,8 +414,7 @@ template <int Keys, int Consumers, int Stages> struct key_walk : walk_shape<Keys
             input& in = s.take();
             const later_factors& f = in.f[mine];
             const int row = row_of(t, step) + first;
-            zero(dots);
-            if (g.in.dots.data) add_lost(dots, state, in.k, in.v[mine], f.left);
+            if (g.in.dots.data) own.lost.find(step, state, in.k, in.v[mine], f.left);
             warpgroup::mm_ABt(scores, in.v[mine], in.dout[mine]);
             warpgroup::load(left, f.left);
             warpgroup::load(written, in.v[mine]);
@@ -414,10 +432,7 @@ template <int Keys, int Consumers, int Stages> struct key_walk : walk_shape<Keys
             if constexpr (!grows_early) add_reads(state, scaled, in);
             warpgroup::mm_ABt(scores, in.k, in.q);
             warpgroup::mma_wait<grows_early ? 1 : 2>(dk);
-            if (g.in.dots.data) {
-                add_dots(dots, dk, in.k);
-                g.in.store_dots(dots, t, of_keys, row);
-            }
+            if (g.in.dots.data) find_dots(dots, dk, in.k);
             s.own().dk.store_sum(g.dk, dk, element_coord{t.batch, t.unit / g.slot_units, row, 0});
 
             warpgroup::mm_ABt(dv, in.k, own.state[step % copies]);
@@ -433,9 +448,8 @@ template <int Keys, int Consumers, int Stages> struct key_walk : walk_shape<Keys
             store_read_wait();  // the chunk behind has left the strip
             warpgroup::mma_wait(dv);
             if (g.in.dots.data) {
-                zero(dots);
-                add_dots(dots, dv, in.v[mine]);
-                g.in.store_dots(dots, t, of_values, row);
+                find_dots(of_weights, dv, in.v[mine]);
+                g.in.store_dots(of_weights, t, of_values, row);
             }
             warpgroup::load(left, f.weight);
             mul_row(dv, dv, left);
@@ -444,6 +458,10 @@ template <int Keys, int Consumers, int Stages> struct key_walk : walk_shape<Keys
             store(out, dv);
             fence_async();
             warpgroup::sync(barrier);  // the new state is whole
+            if (g.in.dots.data) {
+                own.lost.add_to(dots, step);
+                g.in.store_dots(dots, t, of_keys, row);
+            }
             store_async(g.dv, out, element_coord{t.batch, u.head, row, u.column});
         }
         if (g.dinitial.tensor.data)
@@ -469,8 +487,7 @@ template <int Keys, int Consumers, int Stages> struct key_walk : walk_shape<Keys
         row_dots dots;
         warpgroup::load(dout, in.dout[warpgroup_index()]);
         copy(part, dout);
-        zero(dots);
-        add_dots(dots, part, in.v[warpgroup_index()]);
+        find_dots(dots, part, in.v[warpgroup_index()]);
         g.in.store_dots(dots, t, of_skip, row);
         if (g.skip.cols() > 1) kittens::load(weight, g.skip, element_coord{0, 0, u.head, u.column});
         else fill(weight, *g.skip.row(0, 0, u.head));
