@@ -156,6 +156,7 @@ template <int Keys, int Consumers> struct walk_shape : lcsf_defaults {
         consumers == 1 && blocks_per_sm == 1 ? (limits::moves_registers ? 240 : limits::consumer_registers(40, 1))
                                              : limits::consumer_registers(40, consumers, blocks_per_sm);
     static constexpr int copies = Keys == 64 ? 2 : 1;  // of the state: the next one's has room beside it
+    static constexpr bool grows_early = Keys == 64;    // the state: its operand has registers beside the others'
 
     using keys = st_bf<chunk, Keys>;
     using values = st_bf<chunk, unit_cols>;
@@ -197,7 +198,7 @@ template <int Keys, int Consumers> struct walk_shape : lcsf_defaults {
 
 template <int Keys, int Consumers, int Stages> struct query_walk : walk_shape<Keys, Consumers> {
     using shape = walk_shape<Keys, Consumers>;
-    using shape::consumers, shape::copies;
+    using shape::consumers, shape::copies, shape::grows_early;
     using typename shape::task;
     using input = typename shape::template operands<decay_factors>;
     struct workspace {
@@ -254,14 +255,14 @@ template <int Keys, int Consumers, int Stages> struct query_walk : walk_shape<Ke
             warpgroup::mm_AB(dq, read, copy[step % copies]);
             kittens::load(factor, f.decay);
             mul_row(state, state, factor);
-            warpgroup::load_decayed(scaled, in.v[mine], f);
-            warpgroup::mma_AB(state, scaled, in.k);
-            warpgroup::mma_wait<2>(scores);
+            if constexpr (grows_early) add_writes(state, scaled, in);
+            warpgroup::mma_wait<grows_early ? 2 : 1>(scores);
             warpgroup::decay_scores(weights, scores, f);
-            warpgroup::mma_wait<1>(dq);
+            warpgroup::mma_wait<grows_early ? 1 : 0>(dq);
             warpgroup::mma_AB(dq, weights, in.k);
+            if constexpr (!grows_early) add_writes(state, scaled, in);
 
-            warpgroup::mma_wait<1>(state);
+            warpgroup::mma_wait<grows_early ? 1 : 0>(state);
             if constexpr (copies == 1) warpgroup::sync(barrier);  // every warp has read the old state
             warpgroup::store(copy[(step + 1) % copies], state);
             warpgroup::mma_wait(dq);
@@ -276,6 +277,12 @@ template <int Keys, int Consumers, int Stages> struct query_walk : walk_shape<Ke
             }
         }
         store_read_wait();  // the block's shared memory must outlive its stores
+    }
+
+    // state += k^T (tail w v), transposed.
+    kittens_device static void add_writes(rt_fl<16, Keys>& state, rt_bf<16, chunk>& scaled, const input& in) {
+        warpgroup::load_decayed(scaled, in.v[warpgroup_index()], in.f[warpgroup_index()]);
+        warpgroup::mma_AB(state, scaled, in.k);
     }
 };
 
@@ -354,11 +361,10 @@ kittens_device void decay_later_scores(rt_bf<16, chunk>& weights, rt_fl<16, chun
 
 template <int Keys, int Consumers, int Stages> struct key_walk : walk_shape<Keys, Consumers> {
     using shape = walk_shape<Keys, Consumers>;
-    using shape::consumers, shape::copies;
+    using shape::consumers, shape::copies, shape::grows_early;
     using typename shape::strip;
     using typename shape::task;
     using input = typename shape::template operands<later_factors>;
-    static constexpr bool grows_early = Keys == 64;  // the state: its operand takes registers beside dk's
     struct unit_memory {
         typename shape::state_copy state[shape::copies];
         lost_dots lost;
@@ -424,7 +430,7 @@ template <int Keys, int Consumers, int Stages> struct key_walk : walk_shape<Keys
             mul_row(state, state, left);
             if constexpr (grows_early) add_reads(state, scaled, in);
             warpgroup::load(left, f.weight);
-            warpgroup::mma_wait<grows_early ? 2 : 1>(scores);
+            warpgroup::mma_wait<grows_early ? 2 : 0>(scores);  // 0: `written` leaves its registers
             mul_row(scores, scores, left);
             decay_later_scores(weights, scores, f);
             warpgroup::mma_wait<grows_early ? 1 : 0>(dk);
