@@ -122,7 +122,9 @@ def test_scale(device: str, scale: float) -> None:
 @pytest.mark.parametrize("which", [0, 1])
 def test_the_gradient_of_one_result_alone(device: str, which: int) -> None:
     """A gradient of out or of the final state alone is that with zeros for the other."""
-    given = recorded(sequences(1, 2, 2, 70, 64, 64, device) | {"log_decay": uniform(2, low=-0.2, high=0, device=device)})
+    given = recorded(
+        sequences(1, 2, 2, 70, 64, 64, device) | {"log_decay": uniform(2, low=-0.2, high=0, device=device)}
+    )
     results = tk.linear_attention(**given, return_final_state=True)
     weights = weights_of(1, 2, 70, 64, 64, device)
     alone = torch.autograd.grad(results[which], list(given.values()), weights[which], retain_graph=True)

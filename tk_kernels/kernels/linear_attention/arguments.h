@@ -13,7 +13,12 @@ using namespace tk::binding;
 // Of linear_attention: q (batch, groups, rows, key_dim), v (batch, heads, rows, value_dim), log_decay (heads) or (batch,
 // heads, rows).
 inline problem problem_of(const TensorView& q, const TensorView& v, double scale) {
-    return {q.size(0), v.size(1), q.size(1), q.size(2), static_cast<int>(q.size(3)), static_cast<int>(v.size(3)),
+    return {q.size(0),
+            v.size(1),
+            q.size(1),
+            q.size(2),
+            static_cast<int>(q.size(3)),
+            static_cast<int>(v.size(3)),
             static_cast<float>(scale)};
 }
 inline decays decays_of(const Optional<TensorView>& log_decay) {

@@ -40,8 +40,15 @@ struct backward_call {
                 int(divide_up(p.rows, chunk))};
     }
     template <typename Walk> typename Walk::shape::inputs inputs() const {
-        return {of_keys(x.q), of_keys(x.k), of_values(x.v), of_values(x.dout), decay(), std::log2(p.scale),
-                {x.dots, p.batch, units, 4, p.rows}, {divisor(halves)}, order(Walk::consumers)};
+        return {of_keys(x.q),
+                of_keys(x.k),
+                of_values(x.v),
+                of_values(x.dout),
+                decay(),
+                std::log2(p.scale),
+                {x.dots, p.batch, units, 4, p.rows},
+                {divisor(halves)},
+                order(Walk::consumers)};
     }
     // The tensor of the two that is not written has maps, too.
     template <int Keys> shared_gradient<Keys> shared(const shared_gradient_of& to) const {
@@ -60,11 +67,11 @@ struct backward_call {
         using queries = query_walk<Keys, Consumers, Stages>;
         using by_keys = key_walk<Keys, Consumers, Stages>;
         const int tasks = order(Consumers).tasks;
-        launch_tasks<lcsf<queries>>(
-            tasks, stream, {inputs<queries>(), shared<Keys>(x.dq), slot_units(x.dq), state(s.initial)}, true);
+        launch_tasks<lcsf<queries>>(tasks, stream,
+                                    {inputs<queries>(), shared<Keys>(x.dq), slot_units(x.dq), state(s.initial)}, true);
         launch_tasks<lcsf<by_keys>>(tasks, stream,
-                                    {inputs<by_keys>(), shared<Keys>(x.dk), slot_units(x.dk), of_values(x.dv),
-                                     skips(), state(x.dfinal), state(x.dinitial)},
+                                    {inputs<by_keys>(), shared<Keys>(x.dk), slot_units(x.dk), of_values(x.dv), skips(),
+                                     state(x.dfinal), state(x.dinitial)},
                                     true);
     }
 };
@@ -75,8 +82,7 @@ int units_of_block(const problem& p) {
     return limits::moves_registers && p.heads / p.groups * (p.value_dim / unit_cols) % 2 == 0 ? 2 : 1;
 }
 
-void backward(const problem& p, const gradients& x, const decays& d, const states& s, const skip& extra,
-              void* stream) {
+void backward(const problem& p, const gradients& x, const decays& d, const states& s, const skip& extra, void* stream) {
     require_counts("linear_attention_backward", 4, {p.rows, p.batch * p.heads * 2 * (p.rows / chunk + 1)});
     const backward_call c{p, x, d, s, extra, stream};
     if constexpr (limits::moves_registers)

@@ -1,5 +1,5 @@
 // The gradients of linear attention with decays, in chunks of 64 steps: two walks over a sequence. With c the sums of
-// the log decays in a chunk, L_ij = scale exp2(c_i - c_j) for j <= i, else 0, and w the steps' weights (linear_attention.h):
+// the log decays in a chunk, L_ij = scale exp2(c_i - c_j) for j <= i, else 0, and w the steps' weights:
 //
 //   query_walk, forward with the state S:      dq = (dO V^T o L w) K + scale exp2(c) dO S^T
 //   key_walk, backward with S's gradient R:    dk = (dO V^T o L w)^T Q + w exp2(c_last - c) V R^T
@@ -8,7 +8,7 @@
 //
 // A decay's gradient is the sum, over the steps from its own on, of q . dq - k . dk: both walks store these products of
 // rows, from sums in fp32. What one of them rounds the other has to round alike, or the errors add up from chunk to
-// chunk: dO V^T o L w; exp2(c) dO and w exp2(c_last - c) V before they are multiplied; and what the bf16 copies of S and
+// chunk: dO V^T o L w, and exp2(c) dO and w exp2(c_last - c) V before they are multiplied. What the bf16 copies of S and
 // R have lost is added (lost_dots). The weights' gradient is v . dv'; a skip's the sum of v . dO.
 //
 // As in the forward pass (linear_attention.cuh) a consumer warpgroup has a unit, 64 value columns of a head, keeps S or
@@ -25,7 +25,7 @@
 
 namespace tk::linear_attention {
 
-using row_dots = rt_fl<16, 16>::col_vec;                         // a number for each of a warp's 16 rows
+using row_dots = rt_fl<16, 16>::col_vec;                             // a number for each of a warp's 16 rows
 using dots_of_rows = gl<float, dynamic, dynamic, dynamic, dynamic>;  // (batch, unit, which, row)
 enum which_dots { of_queries, of_keys, of_values, of_skip };
 
@@ -105,14 +105,15 @@ template <int Keys> struct shared_gradient {
     bool rounds, adds;
 };
 template <int Keys, int Consumers> struct shared_rows {
-    union {
+    union rows {
         st_fl<16, Keys> sum;
         st_bf<16, Keys> rounded;
-    } of_warp[warpgroup_warps];
+    };
+    per_warp<rows> of_warps;
 
     // Of this warp's 16 rows, each consumer's part; the first consumer stores the sum.
     kittens_device void store_sum(const shared_gradient<Keys>& to, rt_fl<16, Keys>& x, element_coord at) {
-        auto& own = of_warp[warp_in_group()];
+        rows& own = of_warps.own();
         if constexpr (Consumers == 2) {
             const int free = 3 + warp_in_group(), given = 7 + warp_in_group();  // barriers of the two warps
             if (warpgroup_index() == 1) {
@@ -152,9 +153,9 @@ template <int Keys, int Consumers> struct shared_rows {
 template <int Keys, int Consumers> struct walk_shape : lcsf_defaults {
     static constexpr int consumers = Consumers, preparing_warps = consumers;
     static constexpr int blocks_per_sm = consumers == 1 && Keys == 64 ? limits::blocks_of_one_consumer(2) : 1;
-    static constexpr int consumer_registers =
-        consumers == 1 && blocks_per_sm == 1 ? (limits::moves_registers ? 240 : limits::consumer_registers(40, 1))
-                                             : limits::consumer_registers(40, consumers, blocks_per_sm);
+    static constexpr int consumer_registers = consumers == 1 && blocks_per_sm == 1
+                                                  ? (limits::moves_registers ? 240 : limits::consumer_registers(40, 1))
+                                                  : limits::consumer_registers(40, consumers, blocks_per_sm);
     static constexpr int copies = Keys == 64 ? 2 : 1;  // of the state: the next one's has room beside it
     static constexpr bool grows_early = Keys == 64;    // the state: its operand has registers beside the others'
 
@@ -174,7 +175,7 @@ template <int Keys, int Consumers> struct walk_shape : lcsf_defaults {
         heads_of<keys> q, k;
         heads_of<values> v, dout;
         decay_source decay;
-        float log_scale;  // base 2
+        float log_scale;    // base 2
         dots_of_rows dots;  // data may be null
         head_units unit;
         unit_order order;
@@ -210,7 +211,7 @@ template <int Keys, int Consumers, int Stages> struct query_walk : walk_shape<Ke
     struct globals {
         typename shape::inputs in;
         shared_gradient<Keys> dq;
-        int slot_units;  // of a slot of dq
+        int slot_units;                        // of a slot of dq
         either_order<state_matrices> initial;  // (batch, head, values, keys); data may be null
     };
 
@@ -240,7 +241,6 @@ template <int Keys, int Consumers, int Stages> struct query_walk : walk_shape<Ke
 
         zero(state);
         if (g.initial.tensor.data) kittens::load(state, g.initial, element_coord{t.batch, u.head, u.column + first, 0});
-        warpgroup::sync(barrier);  // every warp has read the last task's
         warpgroup::store(copy[0], state);
         fence_async();
         warpgroup::sync(barrier);
@@ -258,7 +258,6 @@ template <int Keys, int Consumers, int Stages> struct query_walk : walk_shape<Ke
             if constexpr (grows_early) add_writes(state, scaled, in);
             warpgroup::mma_wait<grows_early ? 2 : 1>(scores);
             warpgroup::decay_scores(weights, scores, f);
-            warpgroup::mma_wait<grows_early ? 1 : 0>(dq);
             warpgroup::mma_AB(dq, weights, in.k);
             if constexpr (!grows_early) add_writes(state, scaled, in);
 
@@ -412,7 +411,6 @@ template <int Keys, int Consumers, int Stages> struct key_walk : walk_shape<Keys
 
         zero(state);
         if (g.dfinal.tensor.data) kittens::load(state, g.dfinal, element_coord{t.batch, u.head, u.column + first, 0});
-        warpgroup::sync(barrier);  // every warp has read the last task's
         warpgroup::store(own.state[0], state);
         fence_async();
         warpgroup::sync(barrier);
@@ -433,7 +431,6 @@ template <int Keys, int Consumers, int Stages> struct key_walk : walk_shape<Keys
             warpgroup::mma_wait<grows_early ? 2 : 0>(scores);  // 0: `written` leaves its registers
             mul_row(scores, scores, left);
             decay_later_scores(weights, scores, f);
-            warpgroup::mma_wait<grows_early ? 1 : 0>(dk);
             warpgroup::mma_AB(dk, weights, in.q);
             if constexpr (!grows_early) add_reads(state, scaled, in);
             warpgroup::mm_ABt(scores, in.k, in.q);
@@ -470,8 +467,7 @@ template <int Keys, int Consumers, int Stages> struct key_walk : walk_shape<Keys
             }
             store_async(g.dv, out, element_coord{t.batch, u.head, row, u.column});
         }
-        if (g.dinitial.tensor.data)
-            store(g.dinitial, state, element_coord{t.batch, u.head, u.column + first, 0});
+        if (g.dinitial.tensor.data) store(g.dinitial, state, element_coord{t.batch, u.head, u.column + first, 0});
         store_read_wait();  // the block's shared memory must outlive its stores
     }
 
@@ -485,8 +481,8 @@ template <int Keys, int Consumers, int Stages> struct key_walk : walk_shape<Keys
     }
 
     // dv += skip dout, and the products of which the skip's gradient is the sum.
-    kittens_device static void add_skip(rt_fl<16, chunk>& dv, input& in, const task& t, int row,
-                                        const unit_of_head& u, const globals& g) {
+    kittens_device static void add_skip(rt_fl<16, chunk>& dv, input& in, const task& t, int row, const unit_of_head& u,
+                                        const globals& g) {
         rt_bf<16, chunk> dout;
         rt_fl<16, chunk> part;
         typename rt_fl<16, chunk>::row_vec weight;

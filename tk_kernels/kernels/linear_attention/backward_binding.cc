@@ -42,10 +42,9 @@ std::int64_t linear_attention_units(std::int64_t heads, std::int64_t groups, std
 // As the forward pass, with the gradients (backward.h). Returns 0 when it is launched, else launches nothing and returns
 // which operands need a copy: 1 for q, 2 for k, 4 for v, 8 for dout.
 std::int64_t linear_attention_backward(TensorView q, TensorView k, TensorView v, TensorView dout,
-                                       Optional<TensorView> log_decay, double scale,
-                                       Optional<TensorView> initial_state, Optional<TensorView> dfinal, TensorView dq,
-                                       TensorView dk, TensorView dv, Optional<TensorView> dinitial,
-                                       Optional<TensorView> dots) {
+                                       Optional<TensorView> log_decay, double scale, Optional<TensorView> initial_state,
+                                       Optional<TensorView> dfinal, TensorView dq, TensorView dk, TensorView dv,
+                                       Optional<TensorView> dinitial, Optional<TensorView> dots) {
     const la::states states{numbers(initial_state), nullptr, false};
     return start(la::problem_of(q, v, scale), q, k, v, dout, {dq, dk, dv, dfinal, dinitial, dots}, heads_first,
                  la::decays_of(log_decay), states, {}, copies_of({q, k, v, dout}));
@@ -58,8 +57,7 @@ std::int64_t mamba2_backward(TensorView x, TensorView b, TensorView c, TensorVie
                              TensorView db, TensorView dc, Optional<TensorView> dinitial, Optional<TensorView> dots) {
     const la::states states{numbers(initial_state), nullptr, true};
     return start(la::problem_of_scan(x, b), c, b, x, dout, {dc, db, dx, dfinal, dinitial, dots}, rows_first,
-                 la::decays_of_dt(dt, a, dt_bias, dt_softplus), states, la::skip_of(skip),
-                 copies_of({x, b, c, dout}));
+                 la::decays_of_dt(dt, a, dt_bias, dt_softplus), states, la::skip_of(skip), copies_of({x, b, c, dout}));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""What the backward passes of `linear_attention` and `mamba2` share: where the kernel puts what, and what is made of it.
+"""What the backward passes of `linear_attention` and `mamba2` share: what goes where, and what is made of it.
 
 The kernel stores, of each 64 value columns of a head (a unit) and each step, four products of rows in fp32; the
 gradients of decays, weights and a skip are sums of them (`backward.h`).
