@@ -375,6 +375,25 @@ RIGHT: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("operation", "factors.cuh", _RANGE, "what is loaded past the end is zero, and no decay is below the least"),
         ("operation", _LINEAR, "«zero(state);» wait_previous_kernel();", "there is an initial state, which is loaded"),
     ),
+    "linear_attention_backward": (
+        _READER_FINDS,
+        *(
+            ("operation", _BACKWARD, text, "what the states' copies lose shows in sums over many chunks alone")
+            for text in (
+                "map_cols(values, values, factor, ops::mul{});",
+                "map(products, products, values, ops::mul{});",
+                "add(dots, dots, part);",
+                "«lost.add_to(dots, step);» g.in.store_dots(dots, t, of_queries",
+                "own.lost.add_to(dots, step);",
+            )
+        ),
+        ("barrier", _BACKWARD, "sync_warp();", "a warp's lanes go together here"),
+        *(
+            ("operation", _BACKWARD, f"«zero(state);» if (g.{given}.tensor.data)", "a state is loaded")
+            for given in ("initial", "dfinal")
+        ),
+        ("operation", "factors.cuh", _RANGE, "what is loaded past the end is zero, and no decay is below the least"),
+    ),
     "mla_decode": (
         _READER_FINDS,
         ("operation", "softmax.cuh", _HIGH, _ANY_BASE),

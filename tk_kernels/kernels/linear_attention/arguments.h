@@ -10,8 +10,8 @@ namespace tk::linear_attention {
 
 using namespace tk::binding;
 
-// Of linear_attention: q (batch, groups, rows, key_dim), v (batch, heads, rows, value_dim), log_decay (heads) or (batch,
-// heads, rows).
+// Of linear_attention: q (batch, groups, rows, key_dim), v (batch, heads, rows, value_dim), log_decay (heads) or
+// (batch, heads, rows).
 inline problem problem_of(const TensorView& q, const TensorView& v, double scale) {
     return {q.size(0),
             v.size(1),

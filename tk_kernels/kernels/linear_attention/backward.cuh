@@ -8,8 +8,8 @@
 //
 // A decay's gradient is the sum, over the steps from its own on, of q . dq - k . dk: both walks store these products of
 // rows, from sums in fp32. What one of them rounds the other has to round alike, or the errors add up from chunk to
-// chunk: dO V^T o L w, and exp2(c) dO and w exp2(c_last - c) V before they are multiplied. What the bf16 copies of S and
-// R have lost is added (lost_dots). The weights' gradient is v . dv'; a skip's the sum of v . dO.
+// chunk: dO V^T o L w, and exp2(c) dO and w exp2(c_last - c) V before they are multiplied. What the bf16 copies of S
+// and R have lost is added (lost_dots). The weights' gradient is v . dv'; a skip's the sum of v . dO.
 //
 // As in the forward pass (linear_attention.cuh) a consumer warpgroup has a unit, 64 value columns of a head, keeps S or
 // R in registers, transposed, with a bf16 copy in shared memory, and warps of the producer's make factors. The units
@@ -64,8 +64,8 @@ kittens_device void find_dots(row_dots& dots, const rt_fl<16, Cols>& x, st_bf<ch
 }
 
 // What a chunk's products of rows are short of because they are made of the state's copy in bf16, a part by each warp:
-// (state - copy, transposed) times the rows of q or k, times those of dout or v, each with its factor. There is room for
-// two chunks: a warp is a barrier ahead of another at most.
+// (state - copy, transposed) times the rows of q or k, times those of dout or v, each with its factor. There is room
+// for two chunks: a warp is a barrier ahead of another at most.
 struct lost_dots {
     sv_fl<chunk> of_warp[2][warpgroup_warps];
 

@@ -39,8 +39,8 @@ std::int64_t linear_attention_units(std::int64_t heads, std::int64_t groups, std
     return la::units_of_block({1, heads, groups, 1, 64, static_cast<int>(value_dim), 1.f});
 }
 
-// As the forward pass, with the gradients (backward.h). Returns 0 when it is launched, else launches nothing and returns
-// which operands need a copy: 1 for q, 2 for k, 4 for v, 8 for dout.
+// As the forward pass, with the gradients (backward.h). Returns 0 when it is launched, else launches nothing and
+// returns which operands need a copy: 1 for q, 2 for k, 4 for v, 8 for dout.
 std::int64_t linear_attention_backward(TensorView q, TensorView k, TensorView v, TensorView dout,
                                        Optional<TensorView> log_decay, double scale, Optional<TensorView> initial_state,
                                        Optional<TensorView> dfinal, TensorView dq, TensorView dk, TensorView dv,
