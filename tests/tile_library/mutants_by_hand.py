@@ -387,7 +387,13 @@ RIGHT: dict[str, tuple[tuple[str, str, str, str], ...]] = {
                 "own.lost.add_to(dots, step);",
             )
         ),
+        *(
+            ("place", _BACKWARD, f"lost.find(step, state, in.{text}, f.", "the same: it shows in no few chunks")
+            for text in ("q, in.dout[«mine»]", "k, in.v[«mine»]")
+        ),
         ("barrier", _BACKWARD, "sync_warp();", "a warp's lanes go together here"),
+        ("group", _BACKWARD, "«warpgroup::mma_wait<1>(state);» if constexpr (copies", "it has ended; for the compiler"),
+        ("operation", "factors.cuh", "zero(log_weight);", "the weights are read"),
         *(
             ("operation", _BACKWARD, f"«zero(state);» if (g.{given}.tensor.data)", "a state is loaded")
             for given in ("initial", "dfinal")
