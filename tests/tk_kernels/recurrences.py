@@ -72,7 +72,10 @@ def scan(
         inside = rounding((x @ y.mT) * factors * scale) @ z
         out[:, :, rows] = inside + scale * sums.exp()[..., None] * (x @ rounding(state))
         left = (sums[..., -1:] - sums).exp() * w
-        state = sums[..., -1:, None].exp() * state + y.mT @ rounding(left[..., None] * z)
+        written = y.mT @ rounding(left[..., None] * z)
+        if rounded and written.requires_grad:
+            written.register_hook(lambda gradient: gradient.to(torch.bfloat16).double())  # an operand of y's and z's
+        state = sums[..., -1:, None].exp() * state + written
     return rounding(out), state
 
 
