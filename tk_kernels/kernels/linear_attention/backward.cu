@@ -1,90 +1,93 @@
-// The two walks of the backward pass, by shape.
+// The kernels of the backward pass, by shape.
 #include "backward.cuh"
 
 #include <cmath>
 
 #include "backward.h"
+#include "call.cuh"
 
 namespace tk::linear_attention {
 namespace {
 
-struct backward_call {
-    const problem& p;
+// Parts of a group's gradients of q and k in fp32: of blocks that share it, or none where there is one.
+int parts_of(const problem& p, bool deterministic) {
+    const int blocks = sharing(p) / units_of_block(p);
+    return blocks == 1 ? 0 : deterministic ? blocks : 1;
+}
+// Elements of the parts of one of the two.
+int64_t sums_of(const problem& p, int parts) { return p.batch * p.groups * parts * p.rows * p.key_dim; }
+
+struct backward_call : call {
     const gradients& x;
-    const decays& d;
-    const states& s;
-    const skip& extra;
-    void* stream;
-    const int halves = p.value_dim / unit_cols, units = int(p.heads) * halves;
+    float* scratch;
+    bool deterministic;
+    const int parts = parts_of(p, deterministic);
+    float *const dk_sums = scratch + sums_of(p, parts), *const dots = d.from == decays::none
+                                                                          ? nullptr
+                                                                          : dk_sums + sums_of(p, parts);
 
-    template <typename T> of_heads<T> dt() const {
-        T* const data = static_cast<T*>(const_cast<void*>(d.dt));
-        return {data, p.batch, 1, p.rows, p.heads, d.dt_row_stride, 0, d.dt_batch_stride};
+    numbers flat(const float* state) const {
+        return {const_cast<float*>(state), p.batch, p.heads, 1, p.key_dim * p.value_dim};
     }
-    decay_source decay() const {
-        const gl<float, dynamic, dynamic, 1, dynamic> each(const_cast<float*>(d.log_decay), p.batch, p.heads, 1,
-                                                           p.rows);
-        return {d.from, int(p.rows), d.rate, d.dt_bias, d.softplus, d.dt_is_bf16, each, dt<float>(), dt<bf16>()};
+    template <int Keys> shared_gradient<Keys> shared(const tensor& rounded, float* sums) const {
+        const int slots = int(p.groups) * (parts > 0 ? parts : 1);
+        if (parts == 0) sums = static_cast<float*>(rounded.data);  // not written, but its map is made
+        return {
+            of_keys(rounded), {sums, p.batch, slots, p.rows, Keys}, parts == 0, !deterministic, units_of(p) / slots};
     }
-    either_order<state_matrices> state(const float* data) const {
-        const int rows = s.values_first ? p.value_dim : p.key_dim, cols = s.values_first ? p.key_dim : p.value_dim;
-        return {{const_cast<float*>(data), p.batch, p.heads, rows, cols}, s.values_first};
+    template <int Keys, bool Clears> void run_sums() const {
+        const int64_t matrices = 2 * p.batch * p.groups, strips = divide_up(p.rows, sums_kernel<Keys, Clears>::rows);
+        launch_all<sums_kernel<Keys, Clears>>(matrices * strips, stream,
+                                              {{scratch, matrices, parts, p.rows, Keys},
+                                               {of_keys(x.dq), of_keys(x.dk)},
+                                               divisor(int(strips)),
+                                               divisor(int(p.groups))});
     }
-    skip_weights skips() const {
-        return {const_cast<float*>(extra.weight), 1, 1, p.heads, extra.per_column ? p.value_dim : 1};
-    }
-    host_tensor<tensor> of_keys(const tensor& t) const { return {t, p.batch, p.groups, p.rows, p.key_dim}; }
-    host_tensor<tensor> of_values(const tensor& t) const { return {t, p.batch, p.heads, p.rows, p.value_dim}; }
-    unit_order order(int consumers) const {
-        return {divisor(units / consumers), divisor(units / int(p.groups)), int(p.batch * units / consumers),
-                int(divide_up(p.rows, chunk))};
-    }
-    template <typename Walk> typename Walk::shape::inputs inputs() const {
-        return {of_keys(x.q),
-                of_keys(x.k),
-                of_values(x.v),
-                of_values(x.dout),
-                decay(),
-                std::log2(p.scale),
-                {x.dots, p.batch, units, 4, p.rows},
-                {divisor(halves)},
-                order(Walk::consumers)};
-    }
-    // The tensor of the two that is not written has maps, too.
-    template <int Keys> shared_gradient<Keys> shared(const shared_gradient_of& to) const {
-        using result = shared_gradient<Keys>;
-        if (!to.sums) {
-            return {of_keys(to.rounded), {static_cast<float*>(to.rounded.data), 1, 1, 16, Keys}, true, false};
-        }
-        return {decltype(result::rounded)(reinterpret_cast<bf16*>(to.sums), 1, 1, 16, Keys),
-                {to.sums, p.batch, to.slots, p.rows, Keys},
-                false,
-                to.slots == p.groups};
-    }
-    int slot_units(const shared_gradient_of& to) const { return units / int(to.sums ? to.slots : p.groups); }
-
     template <int Keys, int Consumers, int Stages> void run() const {
         using queries = query_walk<Keys, Consumers, Stages>;
         using by_keys = key_walk<Keys, Consumers, Stages>;
-        const int tasks = order(Consumers).tasks;
-        launch_tasks<lcsf<queries>>(tasks, stream,
-                                    {inputs<queries>(), shared<Keys>(x.dq), slot_units(x.dq), state(s.initial)}, true);
-        launch_tasks<lcsf<by_keys>>(tasks, stream,
-                                    {inputs<by_keys>(), shared<Keys>(x.dk), slot_units(x.dk), of_values(x.dv), skips(),
-                                     state(x.dfinal), state(x.dinitial)},
-                                    true);
+        const unit_order order{divisor(units_of(p) / Consumers), divisor(sharing(p)),
+                               int(p.batch * units_of(p) / Consumers), int(divide_up(p.rows, chunk))};
+        const walk_tensors<Keys> in{of_keys(x.q),
+                                    of_keys(x.k),
+                                    of_values(x.v),
+                                    of_values(x.dout),
+                                    decay(),
+                                    std::log2(p.scale),
+                                    {dots, p.batch, units_of(p), 4, p.rows},
+                                    units(),
+                                    order};
+        if (parts > 0 && !deterministic) run_sums<Keys, true>();
+        launch_tasks<lcsf<queries>>(order.tasks, stream, {in, shared<Keys>(x.dq, scratch), state(s.initial)});
+        launch_tasks<lcsf<by_keys>>(
+            order.tasks, stream,
+            {in, shared<Keys>(x.dk, dk_sums), of_values(x.dv), skips(), state(x.dfinal), state(x.dinitial)});
+        if (parts > 0) run_sums<Keys, false>();
+        if (dots)
+            launch_all<decays_kernel>(p.batch * p.heads, stream,
+                                      {in.dots,
+                                       in.decay,
+                                       extra.weight && !extra.per_column,
+                                       flat(s.final),
+                                       flat(x.dfinal),
+                                       {x.of_steps, p.batch, p.heads, 1, p.rows},
+                                       {x.totals, 1, p.batch, p.heads, 3},
+                                       divisor(int(p.heads)),
+                                       halves_of(p)});
     }
 };
 
 }  // namespace
 
-int units_of_block(const problem& p) {
-    return limits::moves_registers && p.heads / p.groups * (p.value_dim / unit_cols) % 2 == 0 ? 2 : 1;
+int64_t backward_scratch_elements(const problem& p, const decays& d, bool deterministic) {
+    return 2 * sums_of(p, parts_of(p, deterministic)) +
+           (d.from == decays::none ? 0 : p.batch * units_of(p) * 4 * p.rows);
 }
 
-void backward(const problem& p, const gradients& x, const decays& d, const states& s, const skip& extra, void* stream) {
+void backward(const problem& p, const gradients& x, const decays& d, const states& s, const skip& extra, float* scratch,
+              bool deterministic, void* stream) {
     require_counts("linear_attention_backward", 4, {p.rows, p.batch * p.heads * 2 * (p.rows / chunk + 1)});
-    const backward_call c{p, x, d, s, extra, stream};
+    const backward_call c{{p, d, s, extra, stream}, x, scratch, deterministic};
     if constexpr (limits::moves_registers)
         if (units_of_block(p) == 2) return p.key_dim == 64 ? c.run<64, 2, 3>() : c.run<128, 2, 2>();
     if (p.key_dim == 64) c.run<64, 1, 2>();

@@ -1,15 +1,16 @@
 // The gradients of linear attention with decays, in chunks of 64 steps: two walks over a sequence. With c the sums of
-// the log decays in a chunk, L_ij = scale exp2(c_i - c_j) for j <= i, else 0, and w the steps' weights:
+// the log decays in a chunk, w the steps' weights and L_ij = scale w_j exp2(c_i - c_j) for j <= i, else 0:
 //
-//   query_walk, forward with the state S:      dq = (dO V^T o L w) K + scale exp2(c) dO S^T
-//   key_walk, backward with S's gradient R:    dk = (dO V^T o L w)^T Q + w exp2(c_last - c) V R^T
-//                                              dv' = (Q K^T o L)^T dO + exp2(c_last - c) K R,   dv = w dv' + skip dO
-//                                              R = exp2(c_last) R + (scale exp2(c) Q)^T dO: ends as the first state's
+//   query_walk, forward with the state S:     dq = (dO V^T o L) K + scale exp2(c) dO S^T
+//   key_walk, backward with S's gradient R:   dk = (dO V^T o L)^T Q + w exp2(c_last - c) V R^T
+//                                             dv = (Q K^T o L)^T dO + w exp2(c_last - c) K R (+ skip dO)
+//                                             R = exp2(c_last) R + (scale exp2(c) Q)^T dO: ends as the first state's
 //
 // A decay's gradient is the sum, over the steps from its own on, of q . dq - k . dk: both walks store these products of
 // rows, from sums in fp32. What one of them rounds the other has to round alike, or the errors add up from chunk to
-// chunk: dO V^T o L w, and exp2(c) dO and w exp2(c_last - c) V before they are multiplied. What the bf16 copies of S
-// and R have lost is added (lost_dots). The weights' gradient is v . dv'; a skip's the sum of v . dO.
+// chunk: dO V^T o L, and exp2(c) dO and w exp2(c_last - c) V before they are multiplied. What the bf16 copies of S and
+// R have lost is added (lost_dots). The weights' gradient is v . dv / w, without the skip, whose own is the sum of
+// v . dO. sums.cuh makes gradients of these products.
 //
 // As in the forward pass (linear_attention.cuh) a consumer warpgroup has a unit, 64 value columns of a head, keeps S or
 // R in registers, transposed, with a bf16 copy in shared memory, and warps of the producer's make factors. The units
@@ -21,13 +22,11 @@
 #pragma once
 
 #include "decayed_states.cuh"
-#include "factors.cuh"
+#include "sums.cuh"
 
 namespace tk::linear_attention {
 
-using row_dots = rt_fl<16, 16>::col_vec;                             // a number for each of a warp's 16 rows
-using dots_of_rows = gl<float, dynamic, dynamic, dynamic, dynamic>;  // (batch, unit, which, row)
-enum which_dots { of_queries, of_keys, of_values, of_skip };
+using row_dots = rt_fl<16, 16>::col_vec;  // a number for each of a warp's 16 rows
 
 struct unit_order {
     divisor by_pairs, by_group;  // blocks' units of a batch; units that share q and k
@@ -103,6 +102,7 @@ template <int Keys> struct shared_gradient {
     heads_of<st_bf<16, Keys>> rounded;
     gl<float, dynamic, dynamic, dynamic, dynamic, st_fl<16, Keys>> sums;
     bool rounds, adds;
+    int slot_units;
 };
 template <int Keys, int Consumers> struct shared_rows {
     union rows {
@@ -150,7 +150,23 @@ template <int Keys, int Consumers> struct shared_rows {
     }
 };
 
-template <int Keys, int Consumers> struct walk_shape : lcsf_defaults {
+// What both walks take.
+template <int Keys> struct walk_tensors {
+    heads_of<st_bf<chunk, Keys>> q, k;
+    heads_of<st_bf<chunk, unit_cols>> v, dout;
+    decay_source decay;
+    float log_scale;  // base 2
+    numbers dots;     // data may be null
+    head_units unit;
+    unit_order order;
+
+    // Of the calling warp's unit, from its row on.
+    kittens_device void store_dots(const row_dots& sums, const unit_task& t, which_dots which, int row) const {
+        store(dots, sums, element_coord{t.batch, t.unit + warpgroup_index(), which, row});
+    }
+};
+
+template <int Keys, int Consumers, bool Reversed> struct walk_shape : lcsf_defaults {
     static constexpr int consumers = Consumers, preparing_warps = consumers;
     static constexpr int blocks_per_sm = consumers == 1 && Keys == 64 ? limits::blocks_of_one_consumer(2) : 1;
     static constexpr int consumer_registers = consumers == 1 && blocks_per_sm == 1
@@ -165,43 +181,42 @@ template <int Keys, int Consumers> struct walk_shape : lcsf_defaults {
     using strip = st_bf<16, unit_cols>;
     using preparation = steps;
     using task = unit_task;
-    template <typename Factors> struct operands {
+    struct input {
         keys q, k;
         values v[consumers], dout[consumers];
-        Factors f[consumers];
+        decay_factors f[consumers];
         static constexpr int bytes = 2 * keys::bytes + 2 * consumers * values::bytes;
     };
-    struct inputs {
-        heads_of<keys> q, k;
-        heads_of<values> v, dout;
-        decay_source decay;
-        float log_scale;    // base 2
-        dots_of_rows dots;  // data may be null
-        head_units unit;
-        unit_order order;
-
-        template <typename Input> kittens_device void load(Input& into, const task& t, int row, semaphore& full) const {
-            load_async(into.q, q, element_coord{t.batch, t.group, row, 0}, full);
-            load_async(into.k, k, element_coord{t.batch, t.group, row, 0}, full);
+    kittens_device static int row_of(const task& t, int step) { return (Reversed ? t.steps - 1 - step : step) * chunk; }
+    kittens_device static bool get_task(task& t, const auto& g, int i) { return t.get(g.in.order, consumers, i); }
+    kittens_device static void load(input& into, const task& t, int step, semaphore& full, const auto& g) {
+        const walk_tensors<Keys>& in = g.in;
+        const int row = row_of(t, step);
+        load_async(into.q, in.q, element_coord{t.batch, t.group, row, 0}, full);
+        load_async(into.k, in.k, element_coord{t.batch, t.group, row, 0}, full);
 #pragma unroll
-            for (int c = 0; c < consumers; c++) {
-                const unit_of_head u = unit.at(t.unit + c);
-                load_async(into.v[c], v, element_coord{t.batch, u.head, row, u.column}, full);
-                load_async(into.dout[c], dout, element_coord{t.batch, u.head, row, u.column}, full);
-            }
+        for (int c = 0; c < consumers; c++) {
+            const unit_of_head u = in.unit.at(t.unit + c);
+            load_async(into.v[c], in.v, element_coord{t.batch, u.head, row, u.column}, full);
+            load_async(into.dout[c], in.dout, element_coord{t.batch, u.head, row, u.column}, full);
         }
-        // Of the calling warp's unit, from its row on.
-        kittens_device void store_dots(const row_dots& sums, const task& t, which_dots which, int row) const {
-            store(dots, sums, element_coord{t.batch, t.unit + warpgroup_index(), which, row});
-        }
-    };
+    }
+    kittens_device static void fetch(steps& given, const task& t, int step, int part, const auto& g) {
+        const int row = row_of(t, step), later = Reversed ? row - 4 * chunk : row + 4 * chunk;
+        g.in.decay.fetch(given, t.batch, g.in.unit.at(t.unit + part).head, row, later < 0 ? 0 : later);
+    }
+    kittens_device static void prepare(const steps& given, input& into, const task& t, int step, int part,
+                                       const auto& g) {
+        steps a, log_weight;
+        g.in.decay.evaluate(a, log_weight, given, g.in.unit.at(t.unit + part).head, row_of(t, step));
+        make_factors(into.f[part], a, log_weight, g.in.log_scale);
+    }
 };
 
-template <int Keys, int Consumers, int Stages> struct query_walk : walk_shape<Keys, Consumers> {
-    using shape = walk_shape<Keys, Consumers>;
+template <int Keys, int Consumers, int Stages> struct query_walk : walk_shape<Keys, Consumers, false> {
+    using shape = walk_shape<Keys, Consumers, false>;
     using shape::consumers, shape::copies, shape::grows_early;
-    using typename shape::task;
-    using input = typename shape::template operands<decay_factors>;
+    using typename shape::task, typename shape::input;
     struct workspace {
         typename shape::state_copy state[consumers][shape::copies];
         lost_dots lost[consumers];
@@ -209,25 +224,10 @@ template <int Keys, int Consumers, int Stages> struct query_walk : walk_shape<Ke
     };
     static constexpr int stages = limits::stages(Stages, sizeof(input), sizeof(workspace), shape::blocks_per_sm);
     struct globals {
-        typename shape::inputs in;
+        walk_tensors<Keys> in;
         shared_gradient<Keys> dq;
-        int slot_units;                        // of a slot of dq
         either_order<state_matrices> initial;  // (batch, head, values, keys); data may be null
     };
-
-    kittens_device static bool get_task(task& t, const globals& g, int i) { return t.get(g.in.order, consumers, i); }
-    kittens_device static void load(input& into, const task& t, int step, semaphore& full, const globals& g) {
-        g.in.load(into, t, step * chunk, full);
-    }
-    kittens_device static void fetch(steps& given, const task& t, int step, int part, const globals& g) {
-        g.in.decay.fetch(given, t.batch, g.in.unit.at(t.unit + part).head, step * chunk);
-    }
-    kittens_device static void prepare(const steps& given, input& into, const task& t, int step, int part,
-                                       const globals& g) {
-        steps a, log_weight;
-        g.in.decay.evaluate(a, log_weight, given, g.in.unit.at(t.unit + part).head, step * chunk);
-        make_factors(into.f[part], a, log_weight, g.in.log_scale);
-    }
 
     template <typename Stream> kittens_device static void consume(Stream& s, const task& t, const globals& g) {
         const int mine = warpgroup_index(), barrier = mine + 1, first = 16 * warp_in_group();
@@ -267,7 +267,7 @@ template <int Keys, int Consumers, int Stages> struct query_walk : walk_shape<Ke
             warpgroup::mma_wait(dq);
             if (g.in.dots.data) find_dots(dots, dq, in.q);
             s.release();
-            s.own().dq.store_sum(g.dq, dq, element_coord{t.batch, t.unit / g.slot_units, step * chunk + first, 0});
+            s.own().dq.store_sum(g.dq, dq, element_coord{t.batch, t.unit / g.dq.slot_units, step * chunk + first, 0});
             fence_async();
             warpgroup::sync(barrier);  // the new state is whole
             if (g.in.dots.data) {
@@ -285,63 +285,17 @@ template <int Keys, int Consumers, int Stages> struct query_walk : walk_shape<Ke
     }
 };
 
-// Factors of a chunk's decays for scores whose rows are the steps j that write, and whose columns are the steps i >= j
-// that read: exp2(row_i - key_j); behind a warp's 16 rows near_j after_i, with the sum of decays at their end between.
-struct later_factors {
-    sv_fl<chunk> row;                     // c_i + log2(scale)
-    sv_fl<chunk> key;                     // c_j
-    sv_fl<chunk> near;                    // of what is left of step j at the end of the 16 rows it is in
-    sv_fl<chunk> after[warpgroup_warps];  // of each warp; 0 up to its own rows' end
-    sv_fl<chunk> grown;                   // exp2(row_i)
-    sv_fl<chunk> tail;                    // exp2(c_last - c_j)
-    sv_fl<chunk> weight;                  // w_j
-    sv_fl<chunk> left;                    // w_j tail_j
-    sv_fl<16> decay;                      // exp2(c_last), 16 times
-};
-
-kittens_device void make_later_factors(later_factors& into, const steps& a, const steps& log_weight, float log_scale) {
-    steps sum, row, weight, x;
-    exp2(weight, log_weight);
-    store(into.weight, weight);
-    cumulative_sum(sum, a);
-    store(into.key, sum);
-    add(row, sum, log_scale);
-    store(into.row, row);
-    exp2(x, row);
-    store(into.grown, x);
-    const float last = value_at(sum, chunk - 1);
-    map(x, sum, [=](float c) { return math::exp2(last - c); });
-    store(into.tail, x);
-    mul(x, x, weight);
-    store(into.left, x);
-    rv_fl<16> decay;
-    fill(decay, math::exp2(last));
-    store(into.decay, decay);
-
-    const float ends[] = {value_at(sum, 15), value_at(sum, 31), value_at(sum, 47), last};  // of the warps' rows
-#pragma unroll
-    for (int warp = 0; warp < warpgroup_warps; warp++) {
-        const float end = ends[warp];
-        each([=](int i, float& y, float r) { y = i >= 16 * (warp + 1) ? math::exp2(r - end) : 0.f; }, x, row);
-        store(into.after[warp], x);
-    }
-    const float first = ends[0], second = ends[1], third = ends[2];
-    each([=](int j, float& c) { c = (j < 16 ? first : j < 32 ? second : j < 48 ? third : last) - c; }, sum);
-    exp2(sum, sum);
-    store(into.near, sum);
-}
-
-// weights = scores o L^T. The scores are lost.
-kittens_device void decay_later_scores(rt_bf<16, chunk>& weights, rt_fl<16, chunk>& scores, const later_factors& f) {
+// weights = scores o L^T: decay_scores (ops/decays.cuh) of scores whose rows are the steps that write, columns those
+// that read. The scores are lost.
+kittens_device void decay_later_scores(rt_bf<16, chunk>& weights, rt_fl<16, chunk>& scores, const decay_factors& f) {
     rt_fl<16, 16> own, power;
-    rt_fl<16, 16>::col_vec key, near;
+    rt_fl<16, 16>::col_vec key, before;
     rt_fl<16, 16>::row_vec row;
-    rt_fl<16, chunk>::row_vec after;
+    rt_fl<16, chunk>::row_vec far;
     const int warp = warp_in_group();
     warpgroup::load(row, f.row);
     warpgroup::load(key, f.key);
-    warpgroup::load(near, f.near);
-    load(after, f.after[warp]);
+    load(far, f.far);
     broadcast_col(power, row);
     sub_row(power, power, key);
     triu(power, power, 0, -INFINITY);
@@ -350,20 +304,22 @@ kittens_device void decay_later_scores(rt_bf<16, chunk>& weights, rt_fl<16, chun
     for (int j = 0; j < warpgroup_warps; j++)
         if (j == warp) part(own, scores, 0, j);
     mul(own, own, power);
-    mul_col(scores, scores, after);
-    mul_row(scores, scores, near);
+    mul_col(scores, scores, far);
 #pragma unroll
-    for (int j = 0; j < warpgroup_warps; j++)
-        if (j == warp) place(scores, own, 0, j);
+    for (int j = 0; j < warpgroup_warps; j++) {
+        warpgroup::load(before, f.before[j]);
+        part(power, scores, 0, j);
+        mul_row(power, power, before);
+        if (j == warp) copy(power, own);
+        place(scores, power, 0, j);
+    }
     copy(weights, scores);
 }
 
-template <int Keys, int Consumers, int Stages> struct key_walk : walk_shape<Keys, Consumers> {
-    using shape = walk_shape<Keys, Consumers>;
-    using shape::consumers, shape::copies, shape::grows_early;
-    using typename shape::strip;
-    using typename shape::task;
-    using input = typename shape::template operands<later_factors>;
+template <int Keys, int Consumers, int Stages> struct key_walk : walk_shape<Keys, Consumers, true> {
+    using shape = walk_shape<Keys, Consumers, true>;
+    using shape::consumers, shape::copies, shape::grows_early, shape::row_of;
+    using typename shape::task, typename shape::input, typename shape::strip;
     struct unit_memory {
         typename shape::state_copy state[shape::copies];
         lost_dots lost;
@@ -375,29 +331,12 @@ template <int Keys, int Consumers, int Stages> struct key_walk : walk_shape<Keys
     };
     static constexpr int stages = limits::stages(Stages, sizeof(input), sizeof(workspace), shape::blocks_per_sm);
     struct globals {
-        typename shape::inputs in;
+        walk_tensors<Keys> in;
         shared_gradient<Keys> dk;
-        int slot_units;  // of a slot of dk
         heads_of<strip> dv;
         skip_weights skip;                              // data may be null
         either_order<state_matrices> dfinal, dinitial;  // (batch, head, values, keys); data may be null
     };
-
-    kittens_device static bool get_task(task& t, const globals& g, int i) { return t.get(g.in.order, consumers, i); }
-    kittens_device static int row_of(const task& t, int step) { return (t.steps - 1 - step) * chunk; }
-    kittens_device static void load(input& into, const task& t, int step, semaphore& full, const globals& g) {
-        g.in.load(into, t, row_of(t, step), full);
-    }
-    kittens_device static void fetch(steps& given, const task& t, int step, int part, const globals& g) {
-        const int row = row_of(t, step);
-        g.in.decay.fetch(given, t.batch, g.in.unit.at(t.unit + part).head, row, row < 4 * chunk ? 0 : row - 4 * chunk);
-    }
-    kittens_device static void prepare(const steps& given, input& into, const task& t, int step, int part,
-                                       const globals& g) {
-        steps a, log_weight;
-        g.in.decay.evaluate(a, log_weight, given, g.in.unit.at(t.unit + part).head, row_of(t, step));
-        make_later_factors(into.f[part], a, log_weight, g.in.log_scale);
-    }
 
     template <typename Stream> kittens_device static void consume(Stream& s, const task& t, const globals& g) {
         const int mine = warpgroup_index(), barrier = mine + 1, first = 16 * warp_in_group();
@@ -416,27 +355,25 @@ template <int Keys, int Consumers, int Stages> struct key_walk : walk_shape<Keys
         warpgroup::sync(barrier);
         for (int step = 0; step < t.steps; step++) {
             input& in = s.take();
-            const later_factors& f = in.f[mine];
+            const decay_factors& f = in.f[mine];
             const int row = row_of(t, step) + first;
-            if (g.in.dots.data) own.lost.find(step, state, in.k, in.v[mine], f.left);
+            if (g.in.dots.data) own.lost.find(step, state, in.k, in.v[mine], f.tail);
             warpgroup::mm_ABt(scores, in.v[mine], in.dout[mine]);
-            warpgroup::load(left, f.left);
+            warpgroup::load(left, f.tail);
             warpgroup::load(written, in.v[mine]);
             mul_row(written, written, left);
             warpgroup::mm_AB(dk, written, own.state[step % copies]);
             kittens::load(left, f.decay);
             mul_row(state, state, left);
             if constexpr (grows_early) add_reads(state, scaled, in);
-            warpgroup::load(left, f.weight);
             warpgroup::mma_wait<grows_early ? 2 : 0>(scores);  // 0: `written` leaves its registers
-            mul_row(scores, scores, left);
             decay_later_scores(weights, scores, f);
             warpgroup::mma_AB(dk, weights, in.q);
             if constexpr (!grows_early) add_reads(state, scaled, in);
             warpgroup::mm_ABt(scores, in.k, in.q);
             warpgroup::mma_wait<grows_early ? 1 : 2>(dk);
             if (g.in.dots.data) find_dots(dots, dk, in.k);
-            s.own().dk.store_sum(g.dk, dk, element_coord{t.batch, t.unit / g.slot_units, row, 0});
+            s.own().dk.store_sum(g.dk, dk, element_coord{t.batch, t.unit / g.dk.slot_units, row, 0});
 
             warpgroup::mm_ABt(dv, in.k, own.state[step % copies]);
             warpgroup::mma_wait<1>(scores);
@@ -454,8 +391,6 @@ template <int Keys, int Consumers, int Stages> struct key_walk : walk_shape<Keys
                 find_dots(of_weights, dv, in.v[mine]);
                 g.in.store_dots(of_weights, t, of_values, row);
             }
-            warpgroup::load(left, f.weight);
-            mul_row(dv, dv, left);
             if (g.skip.data) add_skip(dv, in, t, row, u, g);
             s.release();
             store(out, dv);

@@ -5,32 +5,23 @@
 
 namespace tk::linear_attention {
 
-// The gradient of q or k. Where one block has all heads that share a group it is rounded to bf16, (batch, groups, rows,
-// key_dim); else there are sums in fp32, dense, (batch, slots, rows, key_dim), that add up to a group's: as many of a
-// group as the caller has made room for. One slot a group is added to by several blocks, and is zero at first.
-struct shared_gradient_of {
-    tensor rounded;
-    float* sums;  // or null
-    std::int64_t slots;
-};
-
-// Gradients of sum(o * dout) + sum(final state * dfinal).
+// Gradients of sum(o * dout) + sum(final state * dfinal). What is a pointer is fp32 and dense.
 struct gradients {
-    tensor q, k, v, dout, dv;
-    shared_gradient_of dq, dk;
-    const float* dfinal;  // fp32, dense, as the states that forward takes, or null
+    tensor q, k, v, dout, dq, dk, dv;
+    const float* dfinal;  // as the states that forward takes, or null
     float* dinitial;      // the same
-    // fp32 (batch, units, 4, rows), or null: of each unit, 64 columns of a head's values, and step q . dq, k . dk,
-    // v . dv / w, v . dout (this one where there is a skip). What decays, weights and a skip have as gradients is made
-    // of them.
-    float* dots;
+    // (batch, heads, rows): of log decays, where there are some, or of dt. (batch, heads, 3): a batch's part of those of
+    // rates (of decays a head, or A), biases and skips, the last where a head has one number. Null without decays.
+    float *of_steps, *totals;
 };
 
-// Units of a block, where so many share a group: one or two.
-int units_of_block(const problem&);
+// fp32 elements of scratch that `backward` needs.
+std::int64_t backward_scratch_elements(const problem&, const decays&, bool deterministic);
 
-// Throws std::invalid_argument for problems that no kernel is built for. The scale is above 0. Of `states` only the
-// initial one is read.
-void backward(const problem&, const gradients&, const decays&, const states&, const skip&, void* stream);
+// Throws std::invalid_argument for problems that no kernel is built for. The scale is not below 0. `states` are the
+// initial one and the final one that forward has found, which dfinal needs. `deterministic`: blocks that share q and k
+// do not add to one sum, in any order, but leave sums of their own.
+void backward(const problem&, const gradients&, const decays&, const states&, const skip&, float* scratch,
+              bool deterministic, void* stream);
 
 }  // namespace tk::linear_attention

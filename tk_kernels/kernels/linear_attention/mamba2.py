@@ -13,8 +13,7 @@ from ...ops.operands import launch, like
 from ...ops.operator import operator
 from ...ops.operator_form import Form
 from ...ops.options import integer
-from .gradients import KERNEL, SharedGradient, decay_gradient, dots_for, no_second_derivative, of_heads
-from .operator import MOST_SEGMENTS, dense, require_not_growing
+from .operator import BACKWARD, MOST_SEGMENTS, decay_gradients, dense, no_second_derivative, require_not_growing
 
 __all__ = ["mamba2"]
 
@@ -37,8 +36,8 @@ def _backward(ctx: Any, dy: Tensor | None, dfinal: Tensor | None) -> tuple[Tenso
     softplus, deterministic = ctx.arguments
     if dy is None:
         dy = torch.zeros_like(x)
-    given = (x, dt, A, B, C, D, dt_bias, softplus, initial_state, final, dfinal)
-    dx, ddt, dA, dB, dC, *rest = _mamba2_backward(dy, *given, deterministic)
+    given = (x, dt, A, B, C, D, dt_bias, softplus, initial_state, final, dfinal, deterministic)
+    dx, ddt, dA, dB, dC, *rest = _mamba2_backward(dy, *given)
     dD, dbias, dinitial = (None if one is None else rest.pop(0) for one in (D, dt_bias, initial_state))
     return (dx, ddt, dA, dB, dC, dD, dbias, None, None, dinitial, None, None)
 
@@ -92,7 +91,7 @@ def mamba2(
     A NaN or infinity in step j of x or B makes NaN of all steps from the first of its chunk of 64 on, those before j
     included.
 
-    Differentiable once in all tensors, through y and the final state. Where w is cut off at 0, dt has no gradient.
+    Differentiable once in all tensors, through y and the final state. Where w is 0, dt has no gradient.
     Heads that share B and C add to their gradients in float32 in any order; `deterministic` makes them equal bit by bit
     from run to run, at the cost of as much memory as the blocks that compute them need, and so does
     `torch.use_deterministic_algorithms`. The backward pass walks over whole sequences, whatever `segments` says.
@@ -145,43 +144,24 @@ def _run_backward(
     deterministic: bool = False,
 ) -> list[Tensor]:
     """The operator `mamba2_backward`: dx, ddt, dA, dB, dC, and those of D, bias and initial state if given."""
-    N, H = x.shape[1:3]
-    dx = like(x)
-    ddt, dA, dD, dbias, dinitial = (
-        None if one is None else one.new_empty(one.shape) for one in (dt, A, D, dt_bias, initial_state)
-    )
-    assert ddt is not None
-    assert dA is not None
-    given = [one for one in (dD, dbias, dinitial) if one is not None]
-    if not has_elements(x):
-        return [dx, ddt, dA, like(B), like(C), *given]
-    if dt.stride(2) != 1:
-        dt = dt.contiguous()
-    dB, dC = (SharedGradient(one, H, HEAD_DIM, 1, deterministic) for one in (B, C))
-    dots = dots_for(x, H, N)
-    numbers = (dt, dense(A), dense(D), dense(dt_bias), dt_softplus, dense(initial_state), dense(dfinal))
-    rest = (*numbers, dx, dB.to, dC.to, dinitial, dots)
-    launch(KERNEL, "mamba2_backward", {"x": x, "B": B, "C": C, "dout": dy}, rest)
-
-    of_queries, of_keys, of_values, of_skip = of_heads(dots, H)
-    dg = decay_gradient(of_queries, of_keys, final_state, dfinal)
-    before = dt.float().transpose(1, 2)
+    batch, N, H = x.shape[:3]
+    dx, dB, dC = like(x), like(B), like(C)
+    dinitial = None if initial_state is None else initial_state.new_empty(initial_state.shape)
+    of_steps, totals = decay_gradients(x, batch, H, N)
+    if has_elements(x):
+        if dt.stride(2) != 1:
+            dt = dt.contiguous()
+        numbers = (dt, dense(A), dense(D), dense(dt_bias), dt_softplus)
+        states = (dense(initial_state), dense(final_state), dense(dfinal))
+        rest = (*numbers, *states, deterministic, dx, dB, dC, dinitial, of_steps, totals)
+        launch(BACKWARD, "mamba2_backward", {"x": x, "B": B, "C": C, "dout": dy}, rest)
+    dA, dbias, dD = (totals[..., i].sum(0) for i in range(3))
+    results = [dx, of_steps.transpose(1, 2).to(dt.dtype), dA.to(A.dtype), dB, dC]
+    if D is not None:
+        results.append((dD if D.dim() == 1 else (x.float() * dy.float()).sum((0, 1))).to(D.dtype))
     if dt_bias is not None:
-        before = before + dt_bias.float()[:, None]
-    w, slope = (
-        (torch.nn.functional.softplus(before), before.sigmoid())
-        if dt_softplus
-        else (before.clamp_min(0), (before >= 0).float())
-    )
-    dw = torch.addcmul(of_values, A.float()[:, None], dg)
-    dbefore = dw * slope
-    ddt.copy_(dbefore.transpose(1, 2))
-    dA.copy_((w * dg).sum((0, 2)))
-    if dD is not None:
-        dD.copy_(of_skip.sum((0, 2)) if dD.dim() == 1 else (x.float() * dy.float()).sum((0, 1)))
-    if dbias is not None:
-        dbias.copy_(dbefore.sum((0, 2)))
-    return [dx, ddt, dA, dB.result(), dC.result(), *given]
+        results.append(dbias.to(dt_bias.dtype))
+    return results if dinitial is None else [*results, dinitial]
 
 
 _mamba2_backward = register("mamba2_backward", _run_backward, backward=no_second_derivative("mamba2"))

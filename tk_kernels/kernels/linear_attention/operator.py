@@ -13,11 +13,12 @@ from ...ops.operands import launch, like
 from ...ops.operator import operator
 from ...ops.operator_form import Form
 from ...ops.options import integer, require_scale
-from .gradients import KERNEL, SharedGradient, decay_gradient, dots_for, no_second_derivative, of_heads
 
 __all__ = ["linear_attention"]
 
 MOST_SEGMENTS = 4096
+BACKWARD = "linear_attention_backward"
+"""The kernel of the backward passes, `mamba2`'s too."""
 
 
 def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -36,11 +37,10 @@ def _backward(ctx: Any, dout: Tensor | None, dfinal: Tensor | None) -> tuple[Ten
     scale, deterministic = ctx.arguments
     if dout is None:
         dout = torch.zeros_like(v)
-    negative = scale is not None and scale < 0
-    given = (-q if negative else q, k, v, log_decay, -scale if negative else scale, initial_state, final, dfinal)
-    dq, dk, dv, *rest = _linear_attention_backward(dout, *given, deterministic)
-    dinitial = rest.pop() if initial_state is not None else None
-    return (-dq if negative else dq, dk, dv, rest.pop() if rest else None, None, dinitial, None, None)
+    given = (q, k, v, log_decay, scale, initial_state, final, dfinal, deterministic)
+    dq, dk, dv, *rest = _linear_attention_backward(dout, *given)
+    dinitial = None if initial_state is None else rest.pop()
+    return (dq, dk, dv, rest.pop() if rest else None, None, dinitial, None, None)
 
 
 @operator(
@@ -132,26 +132,33 @@ def _run_backward(
     deterministic: bool = False,
 ) -> list[Tensor]:
     """The operator `linear_attention_backward`: dq, dk, dv, and those of log decays and initial state if given."""
-    if scale is not None and not 0 <= scale <= torch.finfo(torch.float32).max:
-        raise ValueError(f"scale: got {scale}, needs a finite number in float32, not below 0 for the operator itself")
-    H, N = v.shape[1:3]
-    dv = like(v)
-    dinitial = None if initial_state is None else initial_state.new_empty(initial_state.shape)
-    given = [one for one in (dinitial,) if one is not None]
-    if not has_elements(q):
-        decays = [] if log_decay is None else [log_decay.new_empty(log_decay.shape)]
-        return [like(q), like(k), dv, *decays, *given]
-    dq, dk = (SharedGradient(one, H, v.shape[3], 2, deterministic) for one in (q, k))
-    dots = None if log_decay is None else dots_for(v, H, N)
+    require_scale(scale, torch.finfo(torch.float32).max)
     scale = q.shape[3] ** -0.5 if scale is None else scale
-    rest = (dense(log_decay), scale, dense(initial_state), dense(dfinal), dq.to, dk.to, dv, dinitial, dots)
-    launch(KERNEL, "linear_attention_backward", {"q": q, "k": k, "v": v, "dout": dout}, rest)
-    decays = []
-    if dots is not None and log_decay is not None:
-        of_queries, of_keys, *_ = of_heads(dots, H)
-        gradient = decay_gradient(of_queries, of_keys, final_state, dfinal)
-        decays = [gradient.sum((0, 2)) if log_decay.dim() == 1 else gradient.contiguous()]
-    return [dq.result(), dk.result(), dv, *decays, *given]
+    dq, dk, dv = like(q), like(k), like(v)
+    dinitial = None if initial_state is None else initial_state.new_empty(initial_state.shape)
+    of_steps, totals = (None, None) if log_decay is None else decay_gradients(v, *v.shape[:3])
+    if has_elements(q):
+        states = (dense(initial_state), dense(final_state), dense(dfinal))
+        rest = (dense(log_decay), abs(scale), *states, deterministic, dq, dk, dv, dinitial, of_steps, totals)
+        launch(BACKWARD, BACKWARD, {"q": q, "k": k, "v": v, "dout": -dout if scale < 0 else dout}, rest)
+    results = [dq, dk, dv]
+    if log_decay is not None and of_steps is not None and totals is not None:
+        results.append(of_steps if log_decay.dim() == 3 else totals[..., 0].sum(0))
+    return results if dinitial is None else [*results, dinitial]
+
+
+def decay_gradients(v: Tensor, B: int, H: int, N: int) -> tuple[Tensor, Tensor]:
+    """Room for the gradients of decays (see `backward.h`): of each step, (B, H, N), and sums, (B, H, 3)."""
+    return v.new_empty((B, H, N), dtype=torch.float32), v.new_empty((B, H, 3), dtype=torch.float32)
+
+
+def no_second_derivative(name: str) -> Any:
+    """The backward of a backward pass: it raises RuntimeError."""
+
+    def refuse(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        raise RuntimeError(f"{name}: it has no second derivative")
+
+    return refuse
 
 
 _linear_attention_backward = register(
