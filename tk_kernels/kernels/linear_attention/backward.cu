@@ -22,10 +22,9 @@ struct backward_call : call {
     float* scratch;
     bool deterministic;
     const int parts = parts_of(p, deterministic);
-    float *const dk_sums = scratch + sums_of(p, parts), *const dots = d.from == decays::none
-                                                                          ? nullptr
-                                                                          : dk_sums + sums_of(p, parts);
 
+    float* dk_sums() const { return scratch + sums_of(p, parts); }
+    float* dots() const { return d.from == decays::none ? nullptr : dk_sums() + sums_of(p, parts); }
     numbers flat(const float* state) const {
         return {const_cast<float*>(state), p.batch, p.heads, 1, p.key_dim * p.value_dim};
     }
@@ -54,16 +53,16 @@ struct backward_call : call {
                                     of_values(x.dout),
                                     decay(),
                                     std::log2(p.scale),
-                                    {dots, p.batch, units_of(p), 4, p.rows},
+                                    {dots(), p.batch, units_of(p), 4, p.rows},
                                     units(),
                                     order};
         if (parts > 0 && !deterministic) run_sums<Keys, true>();
         launch_tasks<lcsf<queries>>(order.tasks, stream, {in, shared<Keys>(x.dq, scratch), state(s.initial)});
         launch_tasks<lcsf<by_keys>>(
             order.tasks, stream,
-            {in, shared<Keys>(x.dk, dk_sums), of_values(x.dv), skips(), state(x.dfinal), state(x.dinitial)});
+            {in, shared<Keys>(x.dk, dk_sums()), of_values(x.dv), skips(), state(x.dfinal), state(x.dinitial)});
         if (parts > 0) run_sums<Keys, false>();
-        if (dots)
+        if (in.dots.data)
             launch_all<decays_kernel>(p.batch * p.heads, stream,
                                       {in.dots,
                                        in.decay,

@@ -45,26 +45,6 @@ struct decay_source {
         else if (from == decays::from_dt) column(dt32);
     }
 
-    // w of each dt.
-    kittens_device void find_weights(steps& weight, const steps& given, int head) const {
-        const float shift = bias ? bias[head] : 0.f;
-        const bool smooth = softplus;
-        map(weight, given, [=](float dt) {
-            const float x = dt + shift;
-            if (smooth) return x > 20.f ? x : math::log1p(math::exp(x));
-            return x < 0.f ? 0.f : x;
-        });
-    }
-    // And its derivative.
-    kittens_device void find_slopes(steps& slope, const steps& given, int head) const {
-        const float shift = bias ? bias[head] : 0.f;
-        const bool smooth = softplus;
-        map(slope, given, [=](float dt) {
-            const float x = dt + shift;
-            if (smooth) return 1.f / (1.f + math::exp(-x));
-            return x < 0.f ? 0.f : 1.f;
-        });
-    }
     // a in base 2, zero past the end, and log2(w).
     kittens_device void evaluate(steps& a, steps& log_weight, const steps& given, int head, int row) const {
         zero(log_weight);
@@ -75,7 +55,13 @@ struct decay_source {
         } else if (from == decays::per_head) {
             fill(a, rate[head] * log2_e);
         } else {
-            find_weights(a, given, head);
+            const float shift = bias ? bias[head] : 0.f;
+            const bool smooth = softplus;
+            map(a, given, [=](float dt) {
+                const float x = dt + shift;
+                if (smooth) return x > 20.f ? x : math::log1p(math::exp(x));
+                return x < 0.f ? 0.f : x;
+            });
             log2(log_weight, a);
             mul(a, a, rate[head] * log2_e);
         }

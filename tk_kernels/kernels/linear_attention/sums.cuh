@@ -45,6 +45,11 @@ template <int Keys, bool Clears> struct sums_kernel {
     }
 };
 
+// The derivative of w = softplus(x) by x, divided by w.
+kittens_device float slope_share(float w) {
+    return w < 0.01f ? 1.f - w * (0.5f - w * (1.f / 6)) : (1.f - math::exp(-w)) / w;
+}
+
 struct decays_kernel {
     static constexpr int warps = 16, cluster_blocks = 1, blocks_per_sm = 1;
     using parts = sv_fl<warps>;
@@ -101,6 +106,7 @@ struct decays_kernel {
         each([=](int warp, float& x, float y) { x += warp > mine ? y : 0.f; }, of_states, of_warps);
         float later = sum(of_states);  // of all that is behind a chunk
 
+        const bool smooth = g.decay.softplus;
         steps of_rate, of_bias, of_skips;
         zero(of_rate);
         zero(of_bias);
@@ -115,17 +121,18 @@ struct decays_kernel {
                  sums);
             later += whole;
             if (g.decay.from == decays::from_dt) {
-                steps weight, slope;
+                steps weight;
                 g.decay.fetch(y, batch, head, row, row);
-                g.decay.find_weights(weight, y, head);
-                g.decay.find_slopes(slope, y, head);
+                g.decay.evaluate(sums, weight, y, head, row);
+                exp2(weight, weight);
                 mul(x, x, weight);
                 add(of_rate, of_rate, x);
-                load(y, g.dots, element_coord{batch, head, of_values, row});
                 mul(x, x, g.decay.rate[head]);
+                load(y, g.dots, element_coord{batch, head, of_values, row});
                 add(x, x, y);
-                map(slope, slope, weight, [](float of_weight, float w) { return w > 0.f ? of_weight / w : 0.f; });
-                mul(x, x, slope);
+                map(x, x, weight, [=](float y, float w) {
+                    return y * (smooth ? slope_share(w) : w > 0.f ? 1.f / w : 0.f);
+                });
                 add(of_bias, of_bias, x);
                 if (g.skips) {
                     load(y, g.dots, element_coord{batch, head, of_skip, row});
