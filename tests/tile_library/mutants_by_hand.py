@@ -394,6 +394,7 @@ RIGHT: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("barrier", _BACKWARD, "sync_warp();", "a warp's lanes go together here"),
         ("group", _BACKWARD, "«warpgroup::mma_wait<1>(state);» if constexpr (copies", "it has ended; for the compiler"),
         ("operation", "factors.cuh", "zero(log_weight);", "the weights are read"),
+        ("operation", "sums.cuh", "zero(totals);", "what lies behind the three is not stored"),
         *(
             ("operation", _BACKWARD, f"«zero(state);» if (g.{given}.tensor.data)", "a state is loaded")
             for given in ("initial", "dfinal")

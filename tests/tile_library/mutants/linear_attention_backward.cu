@@ -24,7 +24,7 @@ mutants::result<bf16> dq(G * N * K), dk(G * N * K), dv(H * N * D);
 mutants::given<float> stored(2 * G * parts * N * K), products(heads * halves * 4 * rows), long_dt(rows* heads),
     finals(heads * K * D), dfinals(heads * K * D);
 mutants::result<bf16> of_parts(2 * G * N * K);
-mutants::result<float> of_steps(heads* rows), totals(heads * 3);
+mutants::result<float> of_steps(heads* rows), totals(heads * 3), of_skips(heads);  // the third are far smaller
 
 static either_order<state_matrices> state(std::vector<float>& x) { return {{x.data(), 1, H, D, K}, true}; }
 static shared_gradient<K> shared(std::vector<bf16>& rounded, int first) {
@@ -83,4 +83,5 @@ static void run() {
                            {totals.data(), 1, 1, heads, 3},
                            divisor(heads),
                            halves});
+    for (int head = 0; head < heads; head++) of_skips[head] = totals[3 * head + 2];
 }

@@ -10,8 +10,8 @@ struct gradients {
     tensor q, k, v, dout, dq, dk, dv;
     const float* dfinal;  // as the states that forward takes, or null
     float* dinitial;      // the same
-    // (batch, heads, rows): of log decays, where there are some, or of dt. (batch, heads, 3): a batch's part of those of
-    // rates (of decays a head, or A), biases and skips, the last where a head has one number. Null without decays.
+    // (batch, heads, rows): of log decays, where there are some, or of dt. (batch, heads, 3): a batch's part of those
+    // of rates (of decays a head, or A), biases and skips, the last where a head has one number. Null without decays.
     float *of_steps, *totals;
 };
 
