@@ -406,6 +406,32 @@ RIGHT: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("operation", "factors.cuh", _RANGE, "what is loaded past the end is zero, and no decay is below the least"),
         ("operation", _LINEAR, "«zero(state);» wait_previous_kernel();", "there is an initial state, which is loaded"),
     ),
+    "linear_attention_backward": (
+        _READER_FINDS,
+        *(
+            ("operation", _BACKWARD, text, "what the states' copies lose shows in sums over many chunks alone")
+            for text in (
+                "map_cols(values, values, factor, ops::mul{});",
+                "map(products, products, values, ops::mul{});",
+                "add(dots, dots, part);",
+                "«lost.add_to(dots, step);» g.in.store_dots(dots, t, of_queries",
+                "own.lost.add_to(dots, step);",
+            )
+        ),
+        *(
+            ("place", _BACKWARD, f"lost.find(step, state, in.{text}, f.", "the same: it shows in no few chunks")
+            for text in ("q, in.dout[«mine»]", "k, in.v[«mine»]")
+        ),
+        ("barrier", _BACKWARD, "sync_warp();", "a warp's lanes go together here"),
+        ("group", _BACKWARD, "«warpgroup::mma_wait<1>(state);» if constexpr (copies", "it has ended; for the compiler"),
+        ("operation", "factors.cuh", "zero(log_weight);", "the weights are read"),
+        ("operation", "sums.cuh", "zero(totals);", "what lies behind the three is not stored"),
+        *(
+            ("operation", _BACKWARD, f"«zero(state);» if (g.{given}.tensor.data)", "a state is loaded")
+            for given in ("initial", "dfinal")
+        ),
+        ("operation", "factors.cuh", _RANGE, "what is loaded past the end is zero, and no decay is below the least"),
+    ),
     "mla_decode": (
         _READER_FINDS,
         ("operation", "softmax.cuh", _HIGH, _ANY_BASE),

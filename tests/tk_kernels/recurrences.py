@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -18,6 +20,18 @@ def uniform(*shape: int, low: float, high: float, device: str = "cpu", seed: int
     return (low + (high - low) * torch.rand(*shape, generator=generator)).to(device)
 
 
+class _Rounded(torch.autograd.Function):
+    """Rounded to bfloat16, and so is the gradient on its way back: it is the operand of a multiply too."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.to(torch.bfloat16).double()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        return gradients[0].to(torch.bfloat16).double()
+
+
 def scan(
     q: Tensor,
     k: Tensor,
@@ -31,11 +45,13 @@ def scan(
     """Output (B, H, N, Dv) and final state (B, H, Dk, Dv) in float64; q, k (B, G, N, Dk), v (B, H, N, Dv).
 
     `weight` (B, H, N) is what a step's key and value are taken with. With `rounded`, every operand of a multiply of a
-    chunk of 64 is rounded to bfloat16, and so is the output: what any kernel with such multiplies does.
+    chunk of 64 is rounded to bfloat16, and so is the output: what any kernel with such multiplies does. Both are
+    differentiable.
     """
 
     def rounding(x: Tensor) -> Tensor:
-        return x.to(torch.bfloat16).double() if rounded else x
+        rounded_x: Tensor = _Rounded.apply(x) if rounded else x
+        return rounded_x
 
     B, G, N, Dk = q.shape
     H, Dv = v.shape[1], v.shape[3]
@@ -56,7 +72,10 @@ def scan(
         inside = rounding((x @ y.mT) * factors * scale) @ z
         out[:, :, rows] = inside + scale * sums.exp()[..., None] * (x @ rounding(state))
         left = (sums[..., -1:] - sums).exp() * w
-        state = sums[..., -1:, None].exp() * state + y.mT @ rounding(left[..., None] * z)
+        written = y.mT @ rounding(left[..., None] * z)
+        if rounded and written.requires_grad:
+            written.register_hook(lambda gradient: gradient.to(torch.bfloat16).double())  # an operand of y's and z's
+        state = sums[..., -1:, None].exp() * state + written
     return rounding(out), state
 
 

@@ -227,27 +227,12 @@ def test_growing_and_undefined_rates_are_refused_on_the_cpu() -> None:
             tk.mamba2(**(inputs | {"A": torch.tensor([-1.0, wrong])}))
 
 
-@pytest.mark.parametrize("name", ["x", "dt", "A", "B", "C", "D", "initial_state"])
-def test_a_gradient_is_refused_in_words(device: str, name: str) -> None:
-    inputs = layer(1, 16, 2, 1, 64, device) | {"D": torch.ones(2, device=device)}
-    inputs["initial_state"] = torch.ones(1, 2, 64, 64, device=device)
-    inputs[name].requires_grad_()
-    with pytest.raises(RuntimeError, match=r"mamba2: has no backward.*torch\.no_grad\(\)"):
-        tk.mamba2(**inputs)
-    (out,) = OPERATOR(**inputs)
-    with pytest.raises(RuntimeError, match=r"mamba2: has no backward.*torch\.no_grad\(\)"):
-        out.sum().backward()
-    with torch.no_grad():
-        tk.mamba2(**inputs)
-
-
-@pytest.mark.parametrize("final", [False, True])
-def test_opcheck(device: str, final: bool) -> None:
+def test_opcheck(device: str) -> None:
     inputs = layer(1, 70, 2, 1, 64, device)
     torch.library.opcheck(OPERATOR, (), inputs)
     more = {"D": torch.ones(2, 64, device=device), "dt_bias": torch.ones(2, device=device), "dt_softplus": True}
     state = torch.ones(1, 2, 64, 64, device=device)
-    torch.library.opcheck(OPERATOR, (), inputs | more | {"initial_state": state, "return_final_state": final})
+    torch.library.opcheck(OPERATOR, (), inputs | more | {"initial_state": state})
 
 
 def test_compiles_as_one_graph(device: str) -> None:

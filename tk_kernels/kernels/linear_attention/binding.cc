@@ -1,8 +1,7 @@
 // Exports linear attention and Mamba-2's scan to Python: launches on the caller's stream.
 #include <cstdint>
 
-#include "linear_attention.h"
-#include "tk/binding.h"
+#include "arguments.h"
 
 namespace {
 
@@ -28,20 +27,10 @@ void start(const la::problem& p, const TensorView& q, const TensorView& k, const
 std::int64_t linear_attention(TensorView q, TensorView k, TensorView v, TensorView out, Optional<TensorView> log_decay,
                               double scale, Optional<TensorView> initial_state, Optional<TensorView> final_state,
                               std::int64_t segments) {
-    la::decays decays;
-    if (log_decay.has_value() && log_decay.value().ndim() == 1) {
-        decays.from = la::decays::per_head;
-        decays.rate = numbers(log_decay);
-    } else if (log_decay.has_value()) {
-        decays.from = la::decays::per_step;
-        decays.log_decay = numbers(log_decay);
-    }
     const la::states states{numbers(initial_state), numbers(final_state), false};
     const std::int64_t copies = copies_of({q, k, v});
     if (copies != 0) return copies;
-    start({q.size(0), v.size(1), q.size(1), q.size(2), static_cast<int>(q.size(3)), static_cast<int>(v.size(3)),
-           static_cast<float>(scale)},
-          q, k, v, out, heads_first, decays, states, {}, segments);
+    start(la::problem_of(q, v, scale), q, k, v, out, heads_first, la::decays_of(log_decay), states, {}, segments);
     return 0;
 }
 
@@ -50,27 +39,11 @@ std::int64_t linear_attention(TensorView q, TensorView k, TensorView v, TensorVi
 std::int64_t mamba2(TensorView x, TensorView b, TensorView c, TensorView dt, TensorView a, TensorView out,
                     Optional<TensorView> skip, Optional<TensorView> dt_bias, bool dt_softplus,
                     Optional<TensorView> initial_state, Optional<TensorView> final_state, std::int64_t segments) {
-    const std::int64_t B = x.size(0), N = x.size(1), H = x.size(2), P = x.size(3), G = b.size(2), S = b.size(3);
-
-    la::decays decays;
-    decays.from = la::decays::from_dt;
-    decays.dt_is_bf16 = is_type(dt, bfloat16);
-    decays.dt = dt.data_ptr();
-    decays.dt_batch_stride = dt.stride(0);
-    decays.dt_row_stride = dt.stride(1);
-    decays.rate = numbers(a);
-    decays.dt_bias = numbers(dt_bias);
-    decays.softplus = dt_softplus;
-    la::skip extra;
-    if (skip.has_value()) {
-        extra.per_column = skip.value().ndim() == 2;
-        extra.weight = numbers(skip);
-    }
     const la::states states{numbers(initial_state), numbers(final_state), true};
     const std::int64_t copies = copies_of({x, b, c});
     if (copies != 0) return copies;
-    start({B, H, G, N, static_cast<int>(S), static_cast<int>(P), 1.f}, c, b, x, out, rows_first, decays, states, extra,
-          segments);
+    start(la::problem_of_scan(x, b), c, b, x, out, rows_first, la::decays_of_dt(dt, a, dt_bias, dt_softplus), states,
+          la::skip_of(skip), segments);
     return 0;
 }
 

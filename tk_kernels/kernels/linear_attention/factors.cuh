@@ -16,6 +16,8 @@ inline constexpr float least = -150.f;
 
 using steps = rv_fl<chunk>;  // one value for each step of a chunk
 
+using skip_weights = gl<float, 1, 1, dynamic, dynamic>;  // (head, 1 or column)
+
 template <typename T> using of_heads = gl<T, dynamic, 1, dynamic, dynamic>;  // (batch, 1, row, head)
 
 struct decay_source {
@@ -29,7 +31,9 @@ struct decay_source {
 
     // What lies in memory for the 64 steps from `row` on; zeros past the end. It is asked for some chunks ahead.
     kittens_device void fetch(steps& given, int batch, int head, int row) const {
-        const int later = row + 4 * chunk;
+        fetch(given, batch, head, row, row + 4 * chunk);
+    }
+    kittens_device void fetch(steps& given, int batch, int head, int row, int later) const {
         const auto column = [&](const auto& dt) {
             load_column(given, dt, element_coord{batch, 0, row, head});
             prefetch_column<chunk>(dt, element_coord{batch, 0, later, head});

@@ -34,8 +34,6 @@ struct config {
     bool outputs = false;
 };
 
-using skip_weights = gl<float, 1, 1, dynamic, dynamic>;  // (head, 1 or column)
-
 struct segment_order {
     divisor by_pairs, by_segments, by_group;  // blocks' units of a batch; segments; units that share q and k
     int tasks;

@@ -1,22 +1,49 @@
-"""`mamba2`: the scan of a Mamba-2 layer, as a registered PyTorch operator."""
+"""`mamba2`: the scan of a Mamba-2 layer, as registered PyTorch operators, forward and backward."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from ...ops.library import has_elements
+from ...ops.contract import checked
+from ...ops.library import has_elements, register
 from ...ops.operands import launch, like
 from ...ops.operator import operator
+from ...ops.operator_form import Form
 from ...ops.options import integer
-from .operator import MOST_SEGMENTS, dense, require_not_growing
+from .operator import BACKWARD, MOST_SEGMENTS, decay_gradients, dense, no_second_derivative, require_not_growing
 
 __all__ = ["mamba2"]
 
 HEAD_DIM = 64
 
 
+def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    """Keep the inputs and the final state, which the gradient of decays asks for."""
+    x, dt, A, B, C, D, dt_bias, dt_softplus, _, initial_state, _, deterministic = inputs
+    ctx.arguments = (dt_softplus, deterministic or torch.are_deterministic_algorithms_enabled())
+    ctx.save_for_backward(x, dt, A, B, C, D, dt_bias, initial_state, output[1])
+    ctx.set_materialize_grads(False)
+
+
+def _backward(ctx: Any, dy: Tensor | None, dfinal: Tensor | None) -> tuple[Tensor | None, ...]:
+    """The gradients, by an operator of their own."""
+    if dy is None and dfinal is None:
+        return (None,) * 12
+    x, dt, A, B, C, D, dt_bias, initial_state, final = ctx.saved_tensors
+    softplus, deterministic = ctx.arguments
+    if dy is None:
+        dy = torch.zeros_like(x)
+    given = (x, dt, A, B, C, D, dt_bias, softplus, initial_state, final, dfinal, deterministic)
+    dx, ddt, dA, dB, dC, *rest = _mamba2_backward(dy, *given)
+    dD, dbias, dinitial = (None if one is None else rest.pop(0) for one in (D, dt_bias, initial_state))
+    return (dx, ddt, dA, dB, dC, dD, dbias, None, None, dinitial, None, None)
+
+
 @operator(
+    Form("mamba2", more="return_final_state", backward=_backward, setup_context=_save_for_backward),
     x="batch N H 64 bf16 dense",
     dt="batch N H fp32|bf16",
     A="H fp32|bf16|fp16",
@@ -41,6 +68,7 @@ def mamba2(
     initial_state: Tensor | None = None,
     return_final_state: bool = False,
     segments: int | None = None,
+    deterministic: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Return y with y_t = C_t . state_t (+ D x_t), state_t = exp(A w_t) state_{t-1} + w_t x_t (x) B_t.
 
@@ -63,9 +91,13 @@ def mamba2(
     A NaN or infinity in step j of x or B makes NaN of all steps from the first of its chunk of 64 on, those before j
     included.
 
-    There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
-    ValueError that names the argument for a wrong dtype, layout, device, rank, shape, head or state dim, an empty
-    tensor, or a last dimension that is not dense.
+    Differentiable once in all tensors, through y and the final state. Where w is 0, dt has no gradient.
+    Heads that share B and C add to their gradients in float32 in any order; `deterministic` makes them equal bit by bit
+    from run to run, at the cost of as much memory as the blocks that compute them need, and so does
+    `torch.use_deterministic_algorithms`. The backward pass walks over whole sequences, whatever `segments` says.
+
+    Raises ValueError that names the argument for a wrong dtype, layout, device, rank, shape, head or state dim, an
+    empty tensor, or a last dimension that is not dense.
     """
     cut = -1 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
     integer("chunk_size", chunk_size, 1, 2**31 - 1)
@@ -79,3 +111,57 @@ def mamba2(
         numbers = (dense(D), dense(dt_bias), dt_softplus, dense(initial_state), final, cut)
         launch("linear_attention", "mamba2", {"x": x, "B": B, "C": C}, (dt, dense(A), y, *numbers))
     return y if final is None else (y, final)
+
+
+@checked(
+    "S in (64, 128)",
+    "H % G == 0",
+    x="batch N H 64 bf16 dense",
+    dy="batch N H 64 bf16",
+    dt="batch N H fp32|bf16",
+    A="H fp32|bf16|fp16",
+    B="batch N G S bf16 dense",
+    C="batch N G S bf16 dense",
+    D="H or H 64 fp32|bf16|fp16",
+    dt_bias="H fp32|bf16|fp16",
+    initial_state="batch H 64 S fp32",
+    final_state="batch H 64 S fp32",
+    dfinal="batch H 64 S fp32",
+)
+def _run_backward(
+    dy: Tensor,
+    x: Tensor,
+    dt: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor | None = None,
+    dt_bias: Tensor | None = None,
+    dt_softplus: bool = False,
+    initial_state: Tensor | None = None,
+    final_state: Tensor | None = None,
+    dfinal: Tensor | None = None,
+    deterministic: bool = False,
+) -> list[Tensor]:
+    """The operator `mamba2_backward`: dx, ddt, dA, dB, dC, and those of D, bias and initial state if given."""
+    batch, N, H = x.shape[:3]
+    dx, dB, dC = like(x), like(B), like(C)
+    dinitial = None if initial_state is None else initial_state.new_empty(initial_state.shape)
+    of_steps, totals = decay_gradients(x, batch, H, N)
+    if has_elements(x):
+        if dt.stride(2) != 1:
+            dt = dt.contiguous()
+        numbers = (dt, dense(A), dense(D), dense(dt_bias), dt_softplus)
+        states = (dense(initial_state), dense(final_state), dense(dfinal))
+        rest = (*numbers, *states, deterministic, dx, dB, dC, dinitial, of_steps, totals)
+        launch(BACKWARD, "mamba2_backward", {"x": x, "B": B, "C": C, "dout": dy}, rest)
+    dA, dbias, dD = (totals[..., i].sum(0) for i in range(3))
+    results = [dx, of_steps.transpose(1, 2).to(dt.dtype), dA.to(A.dtype), dB, dC]
+    if D is not None:
+        results.append((dD if D.dim() == 1 else (x.float() * dy.float()).sum((0, 1))).to(D.dtype))
+    if dt_bias is not None:
+        results.append(dbias.to(dt_bias.dtype))
+    return results if dinitial is None else [*results, dinitial]
+
+
+_mamba2_backward = register("mamba2_backward", _run_backward, backward=no_second_derivative("mamba2"))
