@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 import torch
 
 from harness.workloads._drawing import sample
-from harness.workloads.spec import Expected, Tolerance
 
 CHUNK = 128
 """Rows taken together: within them the weights are a matrix, before them a state."""
