@@ -48,8 +48,9 @@ void follow(problem p, std::int64_t dim, const binding::TensorView& q, const bin
     launching_blocks([&] { launch(p, to, stream_of(q)); }, stalled);
 }
 
-// Either operator: v is k where it has one cache. seqlens: where the kernel is to compare the plan's with them. A cache is not copied: it is as large as a GPU. Returns 0 when it is
-// launched, else launches nothing and returns 1: q needs a dense copy.
+// Either operator: v is k where it has one cache. A cache is not copied: it is as large as a GPU. seqlens: where the
+// kernel is to compare the plan's with them. Returns 0 when it is launched, else launches nothing and returns 1: q
+// needs a dense copy.
 template <auto Launch>
 std::int64_t paged(binding::TensorView q, binding::TensorView k, binding::TensorView v, binding::TensorView table,
                    binding::Optional<binding::TensorView> seqlens, binding::TensorView plan, binding::TensorView words,
