@@ -86,8 +86,9 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
     """q, k, v, the maps and the factors, on the generator's device.
 
     q, k and v are N(0, 1) for normal, U(-1, 1) for uniform, zero for zeros; outlier is normal with one key of every
-    head thirty times as large. The maps are N(0, 4 / D), so that x W is N(0, 4) for normal inputs and a map that is a
-    little wrong shows; alpha and beta are U(0.25, 0.75), as sigmoids of small numbers.
+    head thirty times as large. The maps are N(0, 4 / D), so that a map that is a little wrong shows; of outlier, whose
+    features are extreme, N(0, 1 / D). alpha and beta are U(0.25, 0.75), as sigmoids of small numbers, rounded to bf16:
+    a kernel that rounds weights would round beta, the largest, in all rows alike, by up to 2^-8.
     """
     shape = (problem.B, problem.H, problem.N, problem.D)
     inputs = {name: draw(shape, generator, distribution, DISTRIBUTIONS) for name in ("q", "k", "v")}
@@ -95,9 +96,9 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
         inputs["k"][:, :, problem.N // 3] *= OUTLIER
     for name in ("q_map", "k_map"):
         drawn = draw((problem.H, problem.D, problem.F), generator, "normal", DISTRIBUTIONS)
-        inputs[name] = 2 * drawn * problem.D**-0.5
+        inputs[name] = (1 if distribution == "outlier" else 2) * drawn * problem.D**-0.5
     for name in ("alpha", "beta"):
-        inputs[name] = in_float64.uniform((problem.H,), generator, 0.25, 0.75)
+        inputs[name] = in_float64.uniform((problem.H,), generator, 0.25, 0.75).bfloat16().float()
     return inputs
 
 
