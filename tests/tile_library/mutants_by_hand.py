@@ -313,6 +313,17 @@ _STORED = ("group", "lcsf.cuh", "store_wait();", "their stage has been read, and
 _READER_FINDS = ("stage", "ring.cuh", _TAKEN, "its readers find the stage by themselves")
 _FINISHED = "element_coord{0, 0, 16 * (row + 4 * i), unit * (t.n + j)}"
 
+_CLEARED = "what was left before attending has cleared them"
+_ONE_PART = "where a warp merges several sequences, the keys of each are one part"
+_LOADER_WAITS = (
+    ("wait", _INTERPRETER, "pages.take(coming);", "more are under way, which costs time alone"),
+    (
+        "stage",
+        "ring.cuh",
+        "wait(full[at.stage], at.parity, where); return stages[«at.stage»];",
+        "the loader waits, and reads nothing",
+    ),
+)
 RIGHT: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     "attention": (
         ("operation", "softmax.cuh", _HIGH, _ANY_BASE),
@@ -447,15 +458,20 @@ RIGHT: dict[str, tuple[tuple[str, str, str, str], ...]] = {
         ("place", _INSTRUCTIONS, "divide(first, row[«i»])", "a page is loaded from its first row on"),
         ("place", _PAGED, "where.row[«i»]", "a page is loaded from its first row on"),
     ),
-    "products": (
-        ("wait", "program/interpreter.cuh", "pages.take(coming);", "more are under way, which costs time alone"),
-        (
-            "stage",
-            "ring.cuh",
-            "wait(full[at.stage], at.parity, where); return stages[«at.stage»];",
-            "the loader waits, and reads nothing",
-        ),
+    "llama_decode": (
+        *_LOADER_WAITS,
+        ("wait", _INTERPRETER, "wait(over[1], 0);", "the last instruction raises no counter"),
+        ("wait", _QUEUE, "wait(over, 0);", "the storer has the last sums, for which the consumers awaited all"),
+        ("operation", _TOKEN, "clear_sums(own); «clear_results(own);» } kittens_device", _CLEARED),
+        ("operation", _TOKEN, "«clear_results(own);» // so that", "fewer registers alone"),
+        ("operation", _TOKEN, "place_of_page at(t, n, g); «zero(own.before);»", "fewer registers alone"),
+        ("operation", _TOKEN, "«zero(own.before);» return clear_sums", "fewer registers alone"),
+        ("place", _TOKEN, "(split + i) * each[«h»] >= pages", _ONE_PART),
+        ("place", _TOKEN, "whole[h].add(of[h], log[«h»]);", _ONE_PART),
+        ("place", _TOKEN, "(split + slots) * each[«h»] < pages", _ONE_PART),
+        ("place", _TOKEN, "* each[h] < pages[«h»];", _ONE_PART),
     ),
+    "products": _LOADER_WAITS,
     "program": (_READER_FINDS,),
 }
 """By driver, what the rules find and what is right all the same: kind of mistake, file, its text there, and why."""

@@ -25,6 +25,10 @@ if TYPE_CHECKING:  # for editors and type checkers, which run nothing
     from ..kernels.hedgehog.operator import hedgehog as hedgehog
     from ..kernels.linear_attention.mamba2 import mamba2 as mamba2
     from ..kernels.linear_attention.operator import linear_attention as linear_attention
+    from ..kernels.llama_decode.operator import LlamaPlan as LlamaPlan
+    from ..kernels.llama_decode.operator import LlamaShape as LlamaShape
+    from ..kernels.llama_decode.operator import llama_decode as llama_decode
+    from ..kernels.llama_decode.operator import llama_plan as llama_plan
     from ..kernels.rotary.operator import rotary as rotary
 else:
     for _folder in sorted(Path(__file__).parents[1].joinpath("kernels").iterdir()):

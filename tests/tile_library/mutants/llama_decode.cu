@@ -1,4 +1,4 @@
-// Two tokens of a Llama of two layers, one launch behind the other, on four blocks. Heads are normed and biased, widths
+// Two tokens of a Llama of two layers, one launch behind the other, on three blocks. Heads are normed and biased, widths
 // end inside a page, runs end inside a row block; what lies behind a sequence's end is no number. Schedule 0 has three
 // sequences, whose keys are attended by a block each; schedule 1 has one, whose keys are attended in three parts of
 // several pages. Maxima move within a part and from part to part.
@@ -12,7 +12,7 @@ namespace llama = tk::llama_decode;
 
 constexpr int schedules = 2;
 constexpr int B = SCHEDULE == 0 ? 3 : 1, N = SCHEDULE == 0 ? 192 : 640;
-constexpr int L = 2, W = 576, F = 192, H = 3, K = 1, D = 64, V = 64, blocks = 4, tokens = 2, rows = (H + 2 * K) * D;
+constexpr int L = 2, W = 640, F = 576, H = 3, K = 1, D = 64, V = 64, blocks = 3, tokens = 2, rows = (H + 2 * K) * D;
 constexpr int first_positions[] = {SCHEDULE == 0 ? 150 : 600, 20, 0};
 
 double small(double x) { return x / 16; }
