@@ -1,7 +1,7 @@
-// Two tokens of a Llama of two layers, one launch behind the other, on three blocks. Heads are normed and biased, widths
-// end inside a page, runs end inside a row block; what lies behind a sequence's end is no number. Schedule 0 has three
-// sequences, whose keys are attended by a block each; schedule 1 has one, whose keys are attended in three parts of
-// several pages. Maxima move within a part and from part to part.
+// Two tokens of a Llama of two layers, one launch behind the other, on three blocks. Heads are normed and biased,
+// widths end inside a page, runs end inside a row block; what lies behind a sequence's end is no number. Schedule 0
+// has three sequences, whose keys are attended by a block each; schedule 1 has one, whose keys are attended in three
+// parts of several pages. Maxima move within a part and from part to part.
 #include "llama_decode/launch.cuh"
 
 #include "driver.h"
