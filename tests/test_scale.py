@@ -10,15 +10,15 @@ import pytest
 from tests.scale import code_lines, scale, tracked
 
 BUDGET = {
-    "product": 49_524,
+    "product": 49_526,
     "tk_kernels": 21_597,
-    "harness": 9_191,
+    "harness": 9_193,
     "baselines": 2_899,
     "paper_figures": 12_440,
     "configs": 1_372,
     "tools": 1_899,
     "examples": 126,
-    "tests": 38_975,
+    "tests": 38_980,
     "product files": 740,
     "words of prose": 18_508,
 }

@@ -54,6 +54,8 @@ def main(argv: Sequence[str] | None = None, worker: Worker | None = None) -> int
     arguments = list(sys.argv[1:] if argv is None else argv)
     screen = Screen()
     try:
+        if not __debug__:
+            raise HarnessError("Hydra reads no list or mapping under python -O: unset PYTHONOPTIMIZE")
         invocation = _invocation(arguments)
         invocation.worker = worker or invocation.worker
         invocation.on_event = screen.event

@@ -4,6 +4,7 @@ import math
 import shlex
 import shutil
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -70,6 +71,13 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(arguments, words, capfd, tmp_
     assert words in one_line(captured.err)
     assert captured.err.count("\n") == 1, "no empty lines around it"
     assert not list(tmp_path.iterdir())
+
+
+def test_python_without_assertions_is_refused():
+    """Guard: Hydra's reader of lists and mappings fails there with an AttributeError of its own."""
+    words = [sys.executable, "-OO", "-m", "harness", "workload=gemm", "problems=[{M:64,N:64,K:64}]"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, "PYTHONOPTIMIZE" in one_line(done.stderr)) == (2, True), done.stderr
 
 
 def configured(tmp_path, monkeypatch, workload):
