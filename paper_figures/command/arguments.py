@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 EXAMPLES = """\
@@ -67,3 +68,25 @@ def parser() -> argparse.ArgumentParser:
             help="where the report goes: report/, or report-quick/ with --quick, or report-part/ with --exhibit",
         )
     return top
+
+
+_FOLDERS = ("--from", "--beside", "--nights")
+_EARLIER = {"--missing": "missing", "--check": "check", **dict.fromkeys(("--recorded", *_FOLDERS), "report")}
+_KEEPS = ("--write-digests", "--readme")
+
+
+def spelled_now(words: Sequence[str]) -> list[str]:
+    """The words of a command, those of version 0.1 as they are written now.  Goes with 0.3."""
+    if words and (not words[0].startswith("-") or words[0] in ("-h", "--help")):
+        return list(words)
+    keeps = ["--keep"] if any(one in _KEEPS for one in words) else []
+    command = next((new for old, new in _EARLIER.items() if old in words), "report" if keeps else "measure")
+    folders: list[str] = []
+    rest: list[str] = []
+    place = rest
+    for word in words:
+        if word.startswith("--"):
+            place = folders if word in _FOLDERS else rest
+        if word not in (*_EARLIER, *_KEEPS):
+            place.append(word)
+    return [command, *folders, *rest, *keeps]

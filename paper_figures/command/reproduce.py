@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import shlex
 import sys
 import threading
 import time
@@ -18,7 +19,7 @@ from harness.records.places import CHECKOUT, RECORDED
 from harness.records.provenance import source
 from harness.runs import Run
 from paper_figures.command import digest, steps
-from paper_figures.command.arguments import parser
+from paper_figures.command.arguments import parser, spelled_now
 from paper_figures.command.kept_runs import Place, unfinished_campaign
 from paper_figures.command.left_out import asked_here, sentences
 from paper_figures.command.missing import missing, missing_text
@@ -39,7 +40,11 @@ from paper_figures.shown.report.writing import refuse_foreign, write_report
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command; returns its exit status: 0, 1 for what failed, 2 for wrong arguments, 130 when interrupted."""
-    arguments = parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
+    now = spelled_now(words)
+    if now != words:
+        print(f"the command comes first now: {shlex.join(['reproduce-paper', *now])}", file=sys.stderr)
+    arguments = parser().parse_args(now)
     commands = {"measure": _measure_command, "report": _report, "check": _check, "missing": _missing}
     try:
         return commands[arguments.command](arguments)

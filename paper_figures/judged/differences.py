@@ -11,6 +11,7 @@ import yaml
 
 from harness.records.naming import gpu_slug
 from harness.runs import Run
+from paper_figures.intervals import Measured
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.labels import contestant_label
 from paper_figures.published.claims import COMPARISONS, Kind
@@ -23,6 +24,8 @@ CACHES = {
     "flushed, clean": "with the L2 flushed before each, and nothing in it to be written back",
     "warm": "with a warm L2",
 }
+
+BACK_TO_BACK = ", and where that is said of blocks of calls back to back, with the L2 not flushed"
 
 
 @cache
@@ -46,7 +49,8 @@ def differences(result: ClaimResult, selections: Sequence[Selected]) -> tuple[st
     ]
     if COMPARISONS[result.claim.comparison].timed:
         sentences.append(f"Versions: {_versions(cells)}; in the paper {protocol['software']}.")
-        sentences.append(f"Timing: {_clock(cells)}; in the paper {protocol['timing']}.")
+        blocks = any(isinstance(one.measured, Measured) and one.measured.settled for one in result.points)
+        sentences.append(f"Timing: {_clock(cells)}{BACK_TO_BACK if blocks else ''}; in the paper {protocol['timing']}.")
         sentences.append(f"Inputs: {_inputs(cells)}; in the paper {protocol['inputs']}.")
     elif result.claim.kind is Kind.COUNTER:
         sentences.append(

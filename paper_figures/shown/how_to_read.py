@@ -12,7 +12,7 @@ from paper_figures.recorded.repeats import CLOCKS_ALIKE_PCT, repeated
 from paper_figures.words import capital, say
 
 VERDICTS = {
-    Verdict.HOLDS: "inside of what is accepted.",
+    Verdict.HOLDS: "within what is accepted.",
     Verdict.MORE: "beyond it, to the better side.",
     Verdict.LESS: "the paper's direction holds beyond the noise, with at least half of the paper's margin, but less "
     "than is accepted.",

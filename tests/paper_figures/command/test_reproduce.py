@@ -11,6 +11,7 @@ import pytest
 from reproduction_support import FEW, TABLE1, Processes, run, small_cases
 
 from paper_figures.command import reproduce, steps
+from paper_figures.command.arguments import spelled_now
 from paper_figures.command.kept_runs import settings
 from paper_figures.errors import PaperFiguresError
 from paper_figures.exhibits import choose_exhibits, load_exhibits
@@ -105,7 +106,6 @@ def test_what_went_well_is_a_line_and_what_did_not_says_why(
 
     monkeypatch.setattr(steps, "not_passed", lambda exhibit: ["tk at M=64: failed_verification, error 0.5"])
     processes.codes = [0, 1]
-    (place / "outputs" / "verification" / "reported.json").unlink()
     assert run(place) == 1
     said = capsys.readouterr().out
     assert said.count("tk at M=64: failed_verification, error 0.5") == 1
@@ -244,6 +244,29 @@ def test_mistakes_are_one_sentence(
     assert processes.steps == []
 
 
+@pytest.mark.parametrize(
+    ("words", "now"),
+    [
+        ("", "measure"),
+        ("--quick --exhibit table1", "measure --quick --exhibit table1"),
+        ("--recorded --output report", "report --output report"),
+        ("--exhibit table1 --from results/a/b --beside results/c/d", "report results/a/b results/c/d --exhibit table1"),
+        ("--check", "check"),
+        ("--from results/a/b --write-digests --readme", "report results/a/b --keep"),
+        ("missing --exhibit table1", "missing --exhibit table1"),
+    ],
+)
+def test_an_earlier_spelling_is_read_as_it_is_written_now(words: str, now: str) -> None:
+    assert spelled_now(words.split()) == now.split()
+
+
+def test_an_earlier_spelling_works_and_says_what_to_write(capsys: pytest.CaptureFixture[str]) -> None:
+    assert reproduce.main(["--missing", "--exhibit", "tabel1"]) == 2
+    told, error = capsys.readouterr().err.splitlines()
+    assert told == "the command comes first now: reproduce-paper missing --exhibit tabel1"
+    assert "tabel1" in error
+
+
 def test_a_full_disk_is_said_with_the_folder(
     place: Path, recorded: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -308,8 +331,8 @@ def test_an_output_that_cannot_be_written_is_one_sentence(
     place: Path, recorded: Path, processes: Processes, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (place / "file").write_text("")
-    assert reproduce.main(["report", str(recorded), "--output", str(place / "file" / "report")]) == 2
-    assert capsys.readouterr().err.startswith(f"error: cannot write {place / 'file' / 'report'} (")
+    assert reproduce.main(["report", str(recorded), "--output", str(place / "file" / "report")]) == 1
+    assert capsys.readouterr().err.startswith(f"error: cannot write {place / 'file' / 'report'}")
 
 
 def test_an_output_that_is_something_else_is_refused_before_anything_runs(

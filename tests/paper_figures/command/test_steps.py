@@ -96,7 +96,7 @@ def test_time_is_announced_from_the_harness_own_estimate() -> None:
     models = [one for one in MEASURED if one.by_name_only]  # each case compiles a model
     assert {one.id for one in models} == {"gpt_training", "prefill"}
     kernels = [one for one in MEASURED if one not in models]
-    assert 55 < steps.estimated_minutes(kernels, timed=True) <= 82
+    assert 55 < steps.estimated_minutes(kernels, timed=True) <= 90
     assert 20 < steps.estimated_minutes(models, timed=True) <= 50  # not recorded yet
     fig8 = next(one for one in MEASURED if one.id == "fig8_attention")
     assert steps.estimated_minutes([fig8], timed=True) > len(fig8.load_experiment().problems) * 3 / 60  # each is timed
