@@ -10,17 +10,17 @@ import pytest
 from tests.scale import code_lines, scale, tracked
 
 BUDGET = {
-    "product": 49_526,
+    "product": 49_553,
     "tk_kernels": 21_597,
     "harness": 9_193,
     "baselines": 2_899,
-    "paper_figures": 12_440,
+    "paper_figures": 12_467,
     "configs": 1_372,
     "tools": 1_899,
     "examples": 126,
-    "tests": 38_980,
+    "tests": 39_002,
     "product files": 740,
-    "words of prose": 18_508,
+    "words of prose": 18_509,
 }
 SLACK = 0.01
 """A room may be so much lighter than its budget before the budget has to follow."""
