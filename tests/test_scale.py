@@ -10,17 +10,17 @@ import pytest
 from tests.scale import code_lines, scale, tracked
 
 BUDGET = {
-    "product": 49_553,
+    "product": 49_569,
     "tk_kernels": 21_597,
-    "harness": 9_193,
+    "harness": 9_194,
     "baselines": 2_899,
-    "paper_figures": 12_467,
+    "paper_figures": 12_482,
     "configs": 1_372,
     "tools": 1_899,
     "examples": 126,
-    "tests": 39_002,
+    "tests": 38_971,
     "product files": 740,
-    "words of prose": 18_509,
+    "words of prose": 18_511,
 }
 SLACK = 0.01
 """A room may be so much lighter than its budget before the budget has to follow."""

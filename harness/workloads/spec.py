@@ -76,7 +76,8 @@ class ProblemSpec:
         for key, of in self.multiples.items():
             number = getattr(self, of) if isinstance(of, str) else of
             if (got := getattr(self, key)) % number:
-                raise HarnessError(f"problem: {key} is {got}, needs a multiple of {of}, {number}")
+                named = f"{of}, {number}" if isinstance(of, str) else of
+                raise HarnessError(f"problem: {key} is {got}, needs a multiple of {named}")
 
     @classmethod
     def keys(cls) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ def test_text_leaves_defaults_out():
     assert problem(N=4096).text == "B=2;D=3;N=4096"
     assert problem(N=4096, causal=True, filter="inside").text == "B=2;D=3;N=4096;causal=1;filter=inside"
     assert problem().options == {"causal": False, "filter": "outside"}
-    with pytest.raises(HarnessError, match="filter is 'beside', needs outside or inside"):
+    with pytest.raises(HarnessError, match="filter is 'beside', needs to be one of outside, inside"):
         problem(filter="beside")
 
 

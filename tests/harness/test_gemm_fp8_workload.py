@@ -95,7 +95,7 @@ def test_text_and_options():
     assert problem().text == "M=40;N=48;K=64"
     assert problem(out="e4m3", scales="rowwise").text == "M=40;N=48;K=64;out=e4m3;scales=rowwise"
     assert problem().options == {"out": "bf16"}
-    with pytest.raises(HarnessError, match="out is 'fp16', needs bf16 or e4m3"):
+    with pytest.raises(HarnessError, match="out is 'fp16', needs to be one of bf16, e4m3"):
         problem(out="fp16")
     with pytest.raises(HarnessError, match="scales is 'blocks', needs to be one of tensor, rowwise"):
         problem(scales="blocks")

@@ -231,9 +231,9 @@ def test_bounds_are_twice_what_was_measured() -> None:
     ("workload", "keys", "words"),
     [
         ("gpt_training", {"V": 100}, "V is 100, needs 256 at least"),
-        ("gpt_training", {"D": 63}, "D is 63, needs an even number"),
+        ("gpt_training", {"D": 63}, "D is 63, needs a multiple of 2"),
         ("prefill", {"Hkv": 3}, "H is 4, needs a multiple of Hkv, 3"),
-        ("prefill", {"D": 63}, "D is 63, needs an even number"),
+        ("prefill", {"D": 63}, "D is 63, needs a multiple of 2"),
     ],
 )
 def test_problems_that_are_none_are_refused(workload: str, keys: dict[str, int], words: str) -> None:

@@ -46,7 +46,7 @@ def test_canonical_texts():
     [
         ("rotary", {"B": 1, "H": 1, "N": 1, "D": 64, "layout": "nbhd"}, "layout is 'nbhd'"),
         ("rotary", {"B": 1, "H": 1, "N": 1, "D": 64, "tensors": 3}, "tensors is 3"),
-        ("rotary", {"B": 1, "H": 1, "N": 1, "D": 63}, "D is 63, needs an even number"),
+        ("rotary", {"B": 1, "H": 1, "N": 1, "D": 63}, "D is 63, needs a multiple of 2"),
         ("dropout_add_layernorm", {"B": 1, "N": 1, "D": 64, "p": 1.0}, "p is 1.0"),
     ],
 )

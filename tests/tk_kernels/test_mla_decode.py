@@ -61,4 +61,4 @@ def test_its_device_code_is_short() -> None:
     """With what it shares with grouped heads, without the launch on the host."""
     lines = toolchain.find_unit("mla_decode").lines_by_stem()
     assert lines.keys() == {"mla_decode", "instructions", "mla_launch"}
-    assert lines["mla_decode"] + lines["instructions"] <= 400
+    assert lines["mla_decode"] + lines["instructions"] <= 410

@@ -33,7 +33,7 @@ class Program(NamedTuple):
 
 PROGRAMS = {
     "attention": Program(("attention",), ("attention",), 40),
-    "gemm": Program(("gemm",), ("gemm", "gemm_fp8", "gemm_epilogue"), 73),
+    "gemm": Program(("gemm",), ("gemm", "gemm_fp8", "gemm_epilogue"), 97),
     "paged_attention_decode": Program(("decode", "paged_attention_decode"), ("paged_attention_decode",), 12),
     "mla_decode": Program(("decode", "mla_decode"), ("mla_decode",), 9),
     "attention for sm_80": Program(

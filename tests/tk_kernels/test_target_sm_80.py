@@ -22,7 +22,7 @@ ROWS = ("rotary", "dropout_add_layernorm")
 LINEAR = ("linear_attention", "linear_attention_backward", "based")
 TILES = ("gemm", "gemm_epilogue", *LINEAR, "paged_attention_decode", "fft_conv")
 """Of the same source as for Hopper GPUs, by their pipelines."""
-BUILT = (*ROWS, *TILES, "attention_warps", "attention_warps_backward", "hedgehog_warps", "decode_plan")
+BUILT = (*ROWS, *TILES, "attention_warps", "attention_warps_backward", "hedgehog_warps", "decode_plan", "collectives")
 FOLDERS = {
     "attention": "attention_warps",
     "scaled_dot_product_attention": "attention_warps",
@@ -30,7 +30,7 @@ FOLDERS = {
     "mamba2": "linear_attention",
 }
 """What an operator runs for sm_80, where the kernel has another name."""
-NO_KERNELS = ("DecodeCosts", "DecodePlan", "decode_plan", "fft_conv_filter")
+NO_KERNELS = ("DecodeCosts", "DecodePlan", "LlamaPlan", "LlamaShape", "decode_plan", "fft_conv_filter", "llama_plan")
 """What prepares an operator's arguments, on any device."""
 LOAD = toolchain.load
 """Kept from the fixture `gpu`, which loads nothing."""
@@ -135,8 +135,8 @@ def test_an_operator_says_on_which_gpus_it_runs(name: str) -> None:
 def test_readme_says_which_operators_need_hopper() -> None:
     operators = [name for name in ops.OPERATORS if name not in NO_KERNELS]
     lacking = [name for name in operators if toolchain.find_unit(FOLDERS.get(name, name)).refusal("sm_80")]
-    assert sorted(lacking) == ["gemm_fp8", "mla_decode"]
-    words = "Other GPUs since Ampere run all but FP8 GEMM, MLA decode and the longest convolution"
+    assert sorted(lacking) == ["gemm_fp8", "llama_decode", "mla_decode"]
+    words = "Other GPUs since Ampere run all but FP8 GEMM, MLA decode, Llama decode and the longest convolution"
     assert words in (Path(__file__).resolve().parents[2] / "README.md").read_text()
 
 

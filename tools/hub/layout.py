@@ -25,7 +25,7 @@ from tk_kernels import toolchain
 from tk_kernels.ops.library import NAMESPACE
 
 PACKAGE = Path(tk_kernels.__file__).parent
-PARTS = ("ops", "toolchain", "include", "kernels")
+PARTS = ("ops", "toolchain", "include", "kernels", "distributed")
 NAME, LICENSE, VERSION = "tk-kernels", "Apache-2.0", 0
 """Version 0 says that operators may still change."""
 METADATA = "metadata.json"

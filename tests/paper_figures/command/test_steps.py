@@ -100,7 +100,7 @@ def test_time_is_announced_from_the_harness_own_estimate() -> None:
     assert 20 < steps.estimated_minutes(models, timed=True) <= 50  # not recorded yet
     fig8 = next(one for one in MEASURED if one.id == "fig8_attention")
     assert steps.estimated_minutes([fig8], timed=True) > len(fig8.load_experiment().problems) * 3 / 60  # each is timed
-    assert max(steps.estimated_minutes([one], timed=True) for one in kernels) < 8
+    assert max(steps.estimated_minutes([one], timed=True) for one in kernels) < 10
     quick = [one for one in MEASURED if one.quick_problems]
     assert 1 < steps.estimated_minutes(quick, timed=True, quick=True) < 5
     verified = [one for one in MEASURED if one.small_problems]

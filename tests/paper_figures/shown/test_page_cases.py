@@ -13,7 +13,7 @@ pytestmark = pytest.mark.browser
 def test_a_click_on_a_cell_opens_its_case(opened: Opened) -> None:
     page, place = opened.page, column(opened, "TFLOPS")
     cell = page.locator(f"{TABLE} tbody tr:first-child td:nth-child({place})")
-    number = cell.locator("a").inner_text()
+    number = cell.locator("a.case").inner_text()
     cell.click(position={"x": 3, "y": 3})  # beside the number
     case = opened.case
     own = case.locator("section:visible")
@@ -22,7 +22,7 @@ def test_a_click_on_a_cell_opens_its_case(opened: Opened) -> None:
     assert "python -m harness" in own.locator("pre").inner_text()
     assert own.locator(".dots").count() == 1
     assert "NVIDIA" in case.inner_text("main")
-    name = page.locator(f"{TABLE} tbody tr:first-child td:nth-child(2) a").inner_text()
+    name = page.locator(f"{TABLE} tbody tr:first-child td:nth-child(2) a.case").inner_text()
     assert page.inner_text("dialog h2").endswith(name)
     assert own.locator("h2").inner_text() == name
     page.click("dialog button")

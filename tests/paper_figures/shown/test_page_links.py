@@ -32,25 +32,6 @@ def test_every_exhibit_is_two_clicks_away_on_a_phone(browser: Any, opened: Opene
     page.close()
 
 
-def test_a_link_into_the_one_page_of_before_leads_on(browser: Any, opened: Opened) -> None:
-    page = browser.new_page(viewport=size(DESKTOP))
-    start = (opened.out / START).as_uri()
-    for old, new in (
-        ("fig8_attention", "exhibits/fig8_attention.html#fig8_attention"),
-        ("fig8-forward-matches-fa3", "exhibits/fig8_attention.html#fig8-forward-matches-fa3"),
-        ("machine", "machine.html#machine"),
-    ):
-        page.goto("about:blank")
-        page.goto(f"{start}#{old}")
-        page.wait_for_url(f"**/{new}")
-    assert page.locator("#machine").is_visible()
-    problem = next((opened.out / "cases").iterdir()).stem
-    page.goto("about:blank")
-    page.goto(f"{start}#case-{problem}-1")
-    page.wait_for_url(f"**/cases/{problem}.html#1")
-    page.close()
-
-
 def test_a_link_to_a_claim_or_a_run_opens_it(opened: Opened) -> None:
     page = opened.page
     name = page.locator("details.claim").first.get_attribute("id")

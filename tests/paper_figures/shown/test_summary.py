@@ -103,8 +103,8 @@ def test_what_differs_is_decided_and_bars_of_the_projects_own_are_counted() -> N
         prefill_over_sdpa=Verdict.HOLDS,
     )
     assert verdict_sentence(own) == (
-        "Of 4 tested claims, 1 holds, 1 falls short, 1 differs and 1 is undecided. For 2 of them the paper prints no "
-        "number: the threshold is ours."
+        "Of 4 tested claims, 1 holds, 1 falls short, 1 differs and 1 is undecided. For 2 of these 4 the paper prints "
+        "no number: the threshold is ours."
     )
 
 
