@@ -10,9 +10,9 @@ import pytest
 from tests.scale import code_lines, scale, tracked
 
 BUDGET = {
-    "product": 49_569,
-    "tk_kernels": 21_597,
-    "harness": 9_194,
+    "product": 49_572,
+    "tk_kernels": 21_598,
+    "harness": 9_196,
     "baselines": 2_899,
     "paper_figures": 12_482,
     "configs": 1_372,
@@ -20,7 +20,7 @@ BUDGET = {
     "examples": 126,
     "tests": 38_971,
     "product files": 740,
-    "words of prose": 18_511,
+    "words of prose": 18_651,
 }
 SLACK = 0.01
 """A room may be so much lighter than its budget before the budget has to follow."""

@@ -200,8 +200,10 @@ def _said(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         hint = "give a folder that can be written, results_dir=..."
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
             hint = "free some space"
+        if error.errno == errno.EFBIG:
+            hint = "the limit on the size of files (ulimit -f) is too low"
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
             hint = "give another run_id, or resume it with resume=..."
         raise StoreError(f"cannot write {error.filename or path}: {error.strerror or error}; {hint}") from None

@@ -238,7 +238,7 @@ def test_disk_full(folder):
         resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
         with Store.reopen(folder) as again:
             for _ in range(2):
-                with pytest.raises(StoreError, match="File too large"):
+                with pytest.raises(StoreError, match=r"File too large; the limit on the size of files .* is too low"):
                     again.append(many)
 
     child = os.fork()

@@ -28,9 +28,10 @@ PARTS, LINED_UP = COLLECTIVES[3:], ("all_gather", "all_to_all")
 """Those that give each rank another part, and those that line up what they get."""
 WAYS = ("one_shot", "two_shot")
 ONE_SHOT_BYTES = 512 * 1024
-"""Up to so many bytes over all ranks together each rank gives all to all; beyond, a second exchange costs less."""
+"""Up to so many bytes over all ranks together each rank gives all to all; beyond, a second exchange is taken to cost
+less. Not measured yet."""
 MOST_BLOCKS, USUAL_BLOCKS = 64, 16
-"""16 multiprocessors fill the links of four H100s (tk_kernels/kernels/parallel/README.md)."""
+"""16 multiprocessors are taken to fill the links of a GPU; not measured yet."""
 PIECES_OF_BLOCK, PIECE, UNIT = 16, 512, 8
 
 
