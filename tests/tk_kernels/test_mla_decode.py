@@ -58,7 +58,7 @@ def test_a_cache_may_be_strided(device: str) -> None:
 
 
 def test_its_device_code_is_short() -> None:
-    """With what it shares with grouped heads, without the launch on the host. Ten lines tell a plan of other lengths."""
+    """With what it shares with grouped heads, without the launch. Ten lines tell of a plan for other lengths."""
     lines = toolchain.find_unit("mla_decode").lines_by_stem()
     assert lines.keys() == {"mla_decode", "instructions", "mla_launch"}
     assert lines["mla_decode"] + lines["instructions"] <= 410
