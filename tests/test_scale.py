@@ -10,15 +10,15 @@ import pytest
 from tests.scale import code_lines, scale, tracked
 
 BUDGET = {
-    "product": 49_572,
+    "product": 49_596,
     "tk_kernels": 21_598,
     "harness": 9_196,
     "baselines": 2_899,
-    "paper_figures": 12_482,
+    "paper_figures": 12_506,
     "configs": 1_372,
     "tools": 1_899,
     "examples": 126,
-    "tests": 38_971,
+    "tests": 38_982,
     "product files": 740,
     "words of prose": 18_651,
 }

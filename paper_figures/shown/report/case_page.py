@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -69,6 +70,8 @@ class CaseDetails:
     """Measures the case alone."""
     samples_file: str
     """Path within the report; empty where nothing was timed."""
+    ratio_command: str
+    """Measures it with those that shared its rounds; empty without any."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,8 @@ class CasePage:
     facts: tuple[tuple[str, str], ...]
     """Names and values that are those of every case, which lack them; empty where there is one case."""
     samples_files: tuple[str, ...]
+    ratio_commands: tuple[str, ...]
+    """One, unless some cases were timed again without the others."""
     run_id: str
     machine: tuple[tuple[str, str], ...]
     """What the run's manifest says."""
@@ -99,6 +104,7 @@ def case_page(cells: Sequence[Cell]) -> CasePage:
         cases=tuple(replace(one, facts=tuple(fact for fact in one.facts if fact not in common)) for one in cases),
         facts=tuple(common),
         samples_files=tuple(dict.fromkeys(one.samples_file for one in cases if one.samples_file)),
+        ratio_commands=tuple(dict.fromkeys(one.ratio_command for one in cases if one.ratio_command)),
         run_id=first.run.run_id,
         machine=tuple(fact for fact in machine_facts(first.run) if fact[0] in MACHINE),
     )
@@ -130,6 +136,7 @@ def case_details(cell: Cell) -> CaseDetails:
         ratios=_ratios(cell.run, case_id, name),
         samples_file=samples_file(cell.run, case_id) if samples.size else "",
         command=str(cell.row["repro_command"]),
+        ratio_command=_ratio_command(cell.run, case_id),
     )
 
 
@@ -187,6 +194,24 @@ def _ratios(run: Run, case_id: str, name: str) -> Table | None:
     columns = tuple(Column(title, 0 < place < 4) for place, title in enumerate(titles[:shown]))
     cut = tuple(row[:shown] for row in rows)
     return Table(f"Speed of {name} relative to what was timed in the same rounds", columns, cut, ())
+
+
+_CONTESTANTS = "implementations="
+"""The argument of a command that names who is measured, a list in brackets."""
+
+
+def _ratio_command(run: Run, case_id: str) -> str:
+    """The command of a case with those that it has a ratio to, in the run's order; empty where it has none."""
+    own = (run.ratios["case_id"] == case_id).to_numpy()
+    commands = dict(zip(*(run.measurements[name].tolist() for name in ("case_id", "repro_command")), strict=True))
+    together = {case_id, *run.ratios["baseline_case_id"].to_numpy()[own].tolist()}
+    group = [str(command) for one, command in commands.items() if one in together]
+    words = [word for command in group for word in shlex.split(command) if word.startswith(_CONTESTANTS)]
+    if len(group) == 1 or len(words) < len(group):
+        return ""
+    named = ",".join(word.removeprefix(_CONTESTANTS)[1:-1] for word in words)
+    chosen = f"{_CONTESTANTS}[{named}]"
+    return shlex.join(chosen if word.startswith(_CONTESTANTS) else word for word in shlex.split(group[0]))
 
 
 def _together(run: Run, case_id: str) -> list[str]:

@@ -7,6 +7,7 @@ import html
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -150,6 +151,19 @@ def test_a_case_shows_its_ratios_as_stored(report: Report, written: Path) -> Non
     assert line.ratio is not None
     text = case_section(written, line.cell.key)
     assert f"<td>{line.ratio.value:.3f}×<td>[{line.ratio.low:.3f}, {line.ratio.high:.3f}]<td>±0.20 %" in text
+
+
+def test_a_ratio_is_repeated_with_those_that_it_is_to(report: Report, written: Path) -> None:
+    """Guard: the only command under a ratio measured its own side alone."""
+    line = next(line for line in part(report, "table1_stages").lines if line.ratio is not None)
+    text = html.unescape((written / case_page_file(line.cell.key)).read_text())
+    [command] = [
+        one for one in re.findall(r"<code>(.*?)</code>", text) if one.startswith("python -m harness") and "," in one
+    ]
+    [chosen] = [word for word in shlex.split(command) if word.startswith("implementations=")]
+    named = chosen.removeprefix("implementations=[").removesuffix("]").split(",")
+    timed = [str(one.cell.contestant) for one in part(report, "table1_stages").lines if one.cell.timed]
+    assert sorted(named) == sorted(timed)
 
 
 def test_every_case_is_a_record_of_its_row(report: Report, written: Path) -> None:
