@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from harness.records.naming import gpu_slug
 from harness.runs import Run
@@ -22,38 +22,38 @@ class ExhibitReport:
     """An exhibit with its numbers."""
 
     exhibit: AnyExhibit
-    selections: tuple[Selected, ...]
-    lines: tuple[Line, ...]
+    selections: tuple[Selected, ...] = field(repr=False)
+    lines: tuple[Line, ...] = field(repr=False)
     """Without a run, those that have a published number."""
-    table: Table
-    results: tuple[ClaimResult, ...]
+    table: Table = field(repr=False)
+    results: tuple[ClaimResult, ...] = field(repr=False)
     to_run: str
     """The command that measures it."""
     measured: bool
     """Whether a run of the campaign has any of its cases; of an exhibit without cases, what it is made from."""
     means: tuple[str, ...] = ()
     """Its geometric means, a sentence a panel."""
-    draw: Callable[[], str] | None = None
+    draw: Callable[[], str] | None = field(default=None, repr=False)
     """Its drawing as SVG; None where there is nothing to draw."""
     caption: str = ""
     """How to read what is drawn."""
-    trace: RecordedTrace | None = None
+    trace: RecordedTrace | None = field(default=None, repr=False)
     """A call of one of its cases, instruction by instruction."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """Everything a report says, before it is written."""
+    """Everything a report says, before it is written. Its text form leaves the numbers out: megabytes of them."""
 
     campaign: str
-    runs: tuple[Run, ...]
+    runs: tuple[Run, ...] = field(repr=False)
     """Every GPU run of the campaign, newest first."""
-    exhibits: tuple[ExhibitReport, ...]
+    exhibits: tuple[ExhibitReport, ...] = field(repr=False)
     name: str = ""
     """What it is called among several: its GPU, and its campaign too where another one is of that GPU."""
-    others: tuple[Other, ...] = ()
+    others: tuple[Other, ...] = field(default=(), repr=False)
     """The reports on further campaigns, whose verdicts stand beside its own."""
-    history: tuple[Rerun, ...] = ()
+    history: tuple[Rerun, ...] = field(default=(), repr=False)
     """Runs of experiments that the campaigns measured several times, oldest first: they have a page of their own."""
 
     @property

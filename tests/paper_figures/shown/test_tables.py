@@ -41,7 +41,7 @@ def test_rates_below_one_have_their_figures(report: Report, written: Path) -> No
     shown = replace(exhibit, exhibit=replace(exhibit.exhibit, in_readme=True))
     block = results_block(replace(report, exhibits=(shown,)))
     published = [line.published.number for line in exhibit.lines if line.published is not None]
-    assert any(number is not None and number < 0.5 and f"({significant(number)})" in block for number in published)
+    assert any(number is not None and number < 0.5 and f"◇{significant(number)}" in block for number in published)
 
 
 def test_a_number_has_the_same_figures_in_sentences_and_in_tables(report: Report) -> None:
