@@ -148,6 +148,8 @@ class Exhibit:
     """The contestant that ratios are against; of several, the fastest on each problem."""
     tick: str = "{N}"
     """How a problem is named on that axis."""
+    points: str = ""
+    """The size of problems that the figure's points stand over, in place of bars: for more than bars have room for."""
     baseline_name: str = ""
     """What several baselines are called together, where their names are too long for a heading: `the faster form`."""
     others: tuple[str, ...] = ()

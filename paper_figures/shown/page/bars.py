@@ -142,7 +142,7 @@ def _axes(exhibit: Exhibit, lines: Sequence[Line], order: Sequence[Contestant]) 
     ratios = [one.ratio.value for one in shown if one.ratio is not None]
     found = {"v": _from_zero(rates, _roof(lines))}
     if ratios:
-        found["r"] = _around_one(ratios, opponent(exhibit))
+        found["r"] = around_one(ratios, opponent(exhibit))
     if shares:
         found["p"] = _from_zero(shares, None)
     return found
@@ -164,7 +164,7 @@ def _from_zero(values: Sequence[float], roof: float | None) -> Axis:
     return Axis(0.0, _rounded(ends), ticks, 0.0, line, name)
 
 
-def _around_one(ratios: Sequence[float], name: str) -> Axis:
+def around_one(ratios: Sequence[float], name: str) -> Axis:
     """Ratios to 1; those below LEAST_RATIO end at the lower edge."""
     low, high = max(LEAST_RATIO, min(1.0, *ratios)), max(1.0, *ratios)
     room = 0.06 * (high - low) + 0.01

@@ -22,6 +22,7 @@ from paper_figures.shown.derived import AnyExhibit, Derived, borrowed_parts
 from paper_figures.shown.exhibit import Exhibit, fastest_of, opponent
 from paper_figures.shown.exhibit_parts import Part, gather
 from paper_figures.shown.page.bars import bars_caption, exhibit_figure
+from paper_figures.shown.page.points import exhibit_points
 from paper_figures.shown.report.model import ExhibitReport, Report
 from paper_figures.shown.table import clock_remarks, exhibit_table, settled_remarks
 from paper_figures.words import capital, say
@@ -65,8 +66,8 @@ def _exhibit_report(
         to_run=to_run,
         measured=measured,
         means=tuple(means),
-        draw=partial(exhibit_figure, exhibit, lines) if lines else None,
-        caption=bars_caption(lines),
+        draw=partial(exhibit_points if exhibit.points else exhibit_figure, exhibit, lines) if lines else None,
+        caption=say("points", baseline=opponent(exhibit)) if exhibit.points else bars_caption(lines),
         trace=newest_of(traces, exhibit.load_experiment()),
     )
 

@@ -250,9 +250,10 @@ def _exhibit_values(
 
 def charted(report: ExhibitReport) -> Exhibit | None:
     """The exhibit, if it has a chart of bars by problem, and a table of problem by library."""
-    problems = {line.problem for line in report.lines}
-    exhibit = report.exhibit
-    return exhibit if isinstance(exhibit, Exhibit) and report.measured and len(problems) > 1 else None
+    exhibit, problems = report.exhibit, {line.problem for line in report.lines}
+    if not isinstance(exhibit, Exhibit) or exhibit.points:
+        return None
+    return exhibit if report.measured and len(problems) > 1 else None
 
 
 def _kinds(results: Sequence[ClaimResult], exhibit: AnyExhibit, also: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
+
+from harness.records.naming import problem_keys
 from paper_figures.exhibits import choose_exhibits
 from paper_figures.shown.exhibit import Exhibit
 from paper_figures.shown.page import bars
@@ -51,3 +55,17 @@ def test_a_bar_has_its_contestants_colour_where_a_problem_lacks_another(tmp_path
     assert {case: (named[place], named[colour]) for case, place, colour in drawn} == {
         case_file(line.cell.key): (line.label, line.label) for line in own.lines[1:]
     }
+
+
+def test_two_hundred_problems_are_points(tmp_path: Path, synthetic: ModuleType) -> None:
+    """Guard: of two hundred problems as bars one saw a grey wall. A point each of ours, at its size and its ratio."""
+    synthetic.write_run(tmp_path / "c", "gemm_random")
+    [own] = make_report(tmp_path / "c", choose_exhibits(["gemm_random"])).exhibits
+    assert own.draw is not None
+    dots = [(float(x), float(y)) for x, y in re.findall(r'<circle class="s0" cx="([\d.]+)" cy="([\d.]+)"', own.draw())]
+    ours = [line for line in own.lines if str(line.cell.contestant) == "tk"]
+    assert len(dots) == len(ours) > 100
+    sizes = [math.log2(int(problem_keys(line.problem)["M"])) for line in ours]
+    heights = [line.ratio.value for line in ours if line.ratio is not None]
+    for drawn, meant, sign in (([x for x, _ in dots], sizes, 1), ([y for _, y in dots], heights, -1)):
+        assert np.corrcoef(drawn, meant)[0, 1] * sign > 0.99

@@ -211,7 +211,7 @@ def test_a_page_is_light(written: Path) -> None:
     for path in page_files(written):
         if path.name == "find.html":  # it is data
             continue
-        most = 1_600_000 if path.name == "gemm_random.html" else 400_000  # a table of 200 problems
+        most = 450_000 if path.name == "gemm_random.html" else 400_000  # 200 problems
         size = path.stat().st_size
         assert size < most, path.name
     largest = max(path.stat().st_size for path in (written / "cases").iterdir())
