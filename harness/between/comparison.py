@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
+from typing import Any, TypeVar
 
 from harness.between.cases import Row, compare_cases
 from harness.between.environment import Difference, differences, suppressing
@@ -16,6 +18,11 @@ from harness.runs import MANIFEST, ResultsError, Run, load_manifest, load_run
 
 NOTHING, REGRESSED, MISTAKE, SUSPECTED = 0, 1, 2, 3
 """Exit codes."""
+LAST = 7
+"""Earlier runs that a run is compared with."""
+
+Manifest = Mapping[str, Any]
+_What = TypeVar("_What")
 
 
 @dataclass(frozen=True)
@@ -129,8 +136,24 @@ def compare(new: Run, earlier: Sequence[Run], subjects: Sequence[str], again: Se
     return Comparison(new, alike, left_out, found, tuple(compare_cases(new, alike, subjects, again)))
 
 
-def history(folder: Path, new: Run, last: int) -> list[Run]:
-    """The last completed runs of the new run's experiment in a campaign folder that began before it, in time order.
+def preceding(new: Manifest, those: Iterable[tuple[Manifest, _What]], last: int = LAST) -> list[_What]:
+    """What belongs to the last completed runs of the new run's experiment that began before it, in time order.
+
+    those: manifests, each with what belongs to it.
+    """
+    earlier = [
+        (its["started_utc"], its["run_id"], what)
+        for its, what in those
+        if its["started_utc"] <= new["started_utc"]
+        and its["run_id"] != new["run_id"]
+        and its["experiment"] == new["experiment"]
+        and its["status"] == "completed"
+    ]
+    return [what for *_, what in sorted(earlier, key=itemgetter(0, 1))[-last:]]
+
+
+def history(folder: Path, new: Run, last: int = LAST) -> list[Run]:
+    """The runs of a campaign folder that precede the new one.
 
     Only their manifests are read of all others, so that a year of nights is quick to search.  Hidden folders are being
     made; one whose manifest is damaged is left out, with a sentence, or no later night could be compared.
@@ -138,11 +161,7 @@ def history(folder: Path, new: Run, last: int) -> list[Run]:
     found = []
     for path in sorted(folder.glob(f"[!.]*/{MANIFEST}")):
         try:
-            manifest = load_manifest(path.parent)
+            found.append((load_manifest(path.parent), path.parent))
         except ResultsError as error:
             print(f"left out of the comparison: {error}", file=sys.stderr)
-            continue
-        earlier = manifest["run_id"] != new.run_id and manifest["started_utc"] <= new.manifest["started_utc"]
-        if earlier and manifest["experiment"] == new.manifest["experiment"] and manifest["status"] == "completed":
-            found.append((manifest["started_utc"], manifest["run_id"], path.parent))
-    return [load_run(path) for *_, path in sorted(found)[-last:]]
+    return [load_run(path) for path in preceding(new.manifest, found, last)]

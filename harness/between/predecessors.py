@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
@@ -32,7 +31,7 @@ from harness.devices.seats import block_rounds
 from harness.records import headline, stats
 from harness.records.naming import Contestant
 from harness.records.stats import Seated
-from harness.runs import ResultsError, Run, load_run
+from harness.runs import Run, load_run
 
 DEALS = 200
 """Permutations of the predecessors."""
@@ -173,7 +172,7 @@ def report(name: str, found: Sequence[Effect], bad: Sequence[Effect]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command; gives its exit code."""
+    """The command; gives its exit code.  Raises `ResultsError`."""
     parser = argparse.ArgumentParser(
         prog="python -m harness predecessors",
         description="A permutation test of whether the preceding contestant changes a headline ratio of these runs.",
@@ -181,11 +180,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "2 a folder that cannot be used",
     )
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run's folder")
-    try:
-        seen = {run: effects(run) for run in map(load_run, parser.parse_args(argv).runs)}
-    except ResultsError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    seen = {run: effects(run) for run in map(load_run, parser.parse_args(argv).runs)}
     everything = [one for found in seen.values() for one in found]
     bad = faults(everything)
     for run, found in seen.items():

@@ -24,7 +24,7 @@ FAILED, MISTAKE, INTERRUPTED = 1, 2, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command; gives its exit code."""
+    """The command; gives its exit code.  Raises `HarnessError` for a line that cannot be read."""
     parser = argparse.ArgumentParser(
         prog="python -m harness batch",
         description="Runs the commands that standard input has, a line each, with one worker for all.",
@@ -45,9 +45,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             return run(commands, lambda code: None)
         with os.fdopen(fd, "w", buffering=1) as answers:
             return run(commands, lambda code: print(code, file=answers))
-    except HarnessError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
     except KeyboardInterrupt:  # between two commands
         return INTERRUPTED
 

@@ -1,4 +1,8 @@
-"""`python -m harness.compare RUN_A RUN_B`, or `--against CAMPAIGN RUN_B`: the table, and an exit code for automation.
+"""Compares a stored run with an earlier one, or with the last runs of a campaign: a table, and an exit code.
+
+examples:
+    python -m harness.compare results/<gpu>/scratch/<before> results/<gpu>/scratch/<after>
+    python -m harness.compare results/<gpu>/nightly/<run> --against results/<gpu>/nightly
 
 - 0: no case under test is slower, or the alarm is suppressed: something else changed, and the controls moved too
 - 1: a case is slower in two measurements, or fails that passed before, or is gone from the experiment
@@ -9,11 +13,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.between.comparison import Comparison, compare, history
+from harness.between.comparison import LAST, Comparison, compare, history
 from harness.between.report import render
 from harness.records.errors import HarnessError
 from harness.records.naming import closest
@@ -21,26 +24,12 @@ from harness.runs import load_run
 
 OURS = "tk"
 
-LAST = 7
-
-
-EXAMPLES = """\
-examples:
-  python -m harness.compare results/<gpu>/scratch/<before> results/<gpu>/scratch/<after>
-  python -m harness.compare results/<gpu>/nightly/<run> --against results/<gpu>/nightly
-
-exit code: 0 nothing is slower (or the controls are too, on another machine); 1 a regression seen twice, or a case
-that fails now or is gone; 2 a mistake, or no case in common; 3 slower in one measurement (measure again and give
---again), or on another machine on which the controls are not
-"""
-
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command; gives its exit code."""
+    """The command; gives its exit code.  Raises `HarnessError`."""
     p = argparse.ArgumentParser(
         prog="python -m harness.compare",
-        description="Compare a stored run with an earlier one, or with the last runs of a campaign.",
-        epilog=EXAMPLES,
+        description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     p.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="RUN_A RUN_B, or with --against RUN_B alone")
@@ -54,11 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         metavar="NAME",
         help="implementations under test; all others are controls (default: tk)",
     )
-    try:
-        comparison = _compare(p.parse_args(argv))
-    except HarnessError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    comparison = _compare(p.parse_args(argv))
     print(render(comparison))
     return comparison.exit_code
 
@@ -72,7 +57,7 @@ def _compare(arguments: argparse.Namespace) -> Comparison:
     if arguments.against:
         if not arguments.against.is_dir():
             raise HarnessError(f"--against {arguments.against} is no folder: give results/<gpu>/<campaign>")
-        earlier = history(arguments.against, new, LAST)
+        earlier = history(arguments.against, new)
         if not earlier:
             what = f"completed run of experiment {new.manifest['experiment']} before {new.run_id}"
             raise HarnessError(f"{arguments.against} holds no {what}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,21 +134,12 @@ def _made(panel: Panel, panels: Any) -> Any:
     return panels.ScatterPlot(title=panel.title, x=panels.SummaryMetric(STARTED), y=panels.SummaryMetric(keys[0]))
 
 
-EXAMPLES = """\
-examples:
-  python -m harness dashboards results/<gpu>/scratch/<run>                                      what it would show
-  python -m harness dashboards results/<gpu>/scratch/<run> --save --entity my-team              the workspace
-  python -m harness dashboards results/<gpu>/scratch/<run> --save --entity my-team --report     a report on the run
-"""
-
-
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the dashboard of some runs, or saves it; exit code 2 with a sentence for what is wrong."""
+    """Prints the dashboard of some runs, or saves it; raises `HarnessError`."""
     parser = argparse.ArgumentParser(
         prog="python -m harness dashboards",
         description="The wandb dashboard of runs: their speeds, ratios and errors as charts, or a report.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: python -m harness dashboards results/<gpu>/scratch/<run> --save --entity my-team --report",
     )
     parser.add_argument("runs", nargs="+", type=Path, help="run folders, results/<gpu>/<campaign>/<run>")
     parser.add_argument("--entity", default="", help="wandb team or user; needed with --save")
@@ -158,18 +148,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--report", action="store_true", help="with --save: a report on these runs, and no workspace")
     parser.add_argument("--save", action="store_true", help="store it at wandb; without, only print what it shows")
     arguments = parser.parse_args(argv)
-    try:
-        runs = [load_run(folder) for folder in arguments.runs]
-        sections = dashboard(runs)
-        if arguments.save:
-            if not arguments.entity:
-                raise HarnessError("--save needs --entity, the wandb team or user that it belongs to")
-            where = {"entity": arguments.entity, "project": arguments.project, "name": arguments.name}
-            print(_saved(report(runs, **where) if arguments.report else workspace(sections, **where)))
-            return 0
-    except HarnessError as error:
-        print(error, file=sys.stderr)
-        return 2
+    runs = [load_run(folder) for folder in arguments.runs]
+    sections = dashboard(runs)
+    if arguments.save:
+        if not arguments.entity:
+            raise HarnessError("--save needs --entity, the wandb team or user that it belongs to")
+        where = {"entity": arguments.entity, "project": arguments.project, "name": arguments.name}
+        print(_saved(report(runs, **where) if arguments.report else workspace(sections, **where)))
+        return 0
     for section in sections:
         print(section.name)
         for panel in section.panels:

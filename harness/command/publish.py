@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import secrets
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -237,21 +236,12 @@ def also_varying(problems: Sequence[str], size: str) -> list[str]:
     return [str(key) for key in table.columns if key != size and (groups[key].nunique(dropna=False) > 1).any()]
 
 
-EXAMPLES = """\
-examples:
-  python -m harness.publish results/<gpu>/scratch/<run>                   offline files, in ./wandb
-  python -m harness.publish results/<gpu>/scratch/<run> --mode online     a run at wandb
-  python -m harness.publish results/<gpu>/scratch/<run> --mode online --project kernels --entity my-team
-"""
-
-
 def main(argv: Sequence[str] | None = None) -> int:
-    """Publishes one run folder; exit code 2 with a sentence if it cannot be read."""
+    """Publishes one run folder; raises `HarnessError` if it cannot be read."""
     parser = argparse.ArgumentParser(
         prog="python -m harness.publish",
         description="Mirror a stored run to wandb: tables, configuration and an artifact with all samples.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: python -m harness.publish results/<gpu>/scratch/<run> --mode online --project kernels",
     )
     parser.add_argument("run", type=Path, help="run folder, results/<gpu>/<campaign>/<run>")
     parser.add_argument(
@@ -263,10 +253,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--dir", default=".", help="where wandb keeps its local files")
     arguments = vars(parser.parse_args(argv))
     folder = arguments.pop("run")
-    try:
-        where = publish(folder, **arguments)
-    except HarnessError as error:
-        print(error, file=sys.stderr)
-        return 2
+    where = publish(folder, **arguments)
     print(f"published {folder} ({arguments['mode']}), local copy in {where}")
     return 0

@@ -40,16 +40,12 @@ TRACES = "traces"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code 0 with the file's path printed, else a sentence and 1, or 2 for the user's mistake."""
+    """Exit code 0 with the file's path printed; raises `HarnessError`, whose code is 2 for the user's mistake."""
     words = sys.argv[1:] if argv is None else argv
     if any(word in FLAGS for word in words):
         print(__doc__)
         return 0
-    try:
-        print(trace(words))
-    except HarnessError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    print(trace(words))
     return 0
 
 

@@ -15,7 +15,6 @@ from harness.devices.rounds import Call
 from harness.devices.telemetry import NoTelemetry, NvmlTelemetry, Telemetry, open_nvml
 from harness.plan.planning import TimerSettings
 from harness.records.errors import HarnessError, one_line
-from harness.records.naming import as_text
 
 _POISON_BYTE = 0xFF
 """All bits set is a NaN in bf16, fp16, fp32 and e4m3."""
@@ -47,7 +46,7 @@ class CudaDevice(Device):
         return {
             "name": self._properties.name,
             "uuid_hash": hashlib.sha256(self._uuid.encode()).hexdigest()[:16],
-            "driver": query(lambda n, h: as_text(n.nvmlSystemGetDriverVersion())),
+            "driver": query(lambda n, h: n.nvmlSystemGetDriverVersion()),
             "power_limit_w": query(lambda n, h: n.nvmlDeviceGetEnforcedPowerLimit(h) / 1e3),
             "sm_clock_max_mhz": self._sm_clock_max_mhz(),
             "memory_clock_max_mhz": query(lambda n, h: n.nvmlDeviceGetMaxClockInfo(h, n.NVML_CLOCK_MEM)),

@@ -66,12 +66,8 @@ def help_text(arguments: list[str], configs: Path = CONFIGS) -> str:
 
 
 def main() -> int:
-    """Prints the help for the process's arguments; gives the exit code."""
-    try:
-        print(help_text(sys.argv[1:]))
-    except HarnessError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    """Prints the help for the process's arguments; gives the exit code.  Raises `HarnessError`."""
+    print(help_text(sys.argv[1:]))
     return 0
 
 

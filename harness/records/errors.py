@@ -65,12 +65,15 @@ def one_line(error: BaseException, named: bool = False) -> str:
 
 
 def ended(run: Callable[[], int]) -> int:
-    """The exit code of a command: 130 after Ctrl-C, 141 where the reader of stdout, such as head, has seen enough."""
+    """The exit code of a command: a refusal's own, 130 after Ctrl-C, 141 where the reader of stdout has seen enough."""
     try:
         try:
             return run()
         finally:
             sys.stdout.flush()  # what is buffered meets a closed pipe here, not while the interpreter ends
+    except HarnessError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE

@@ -165,11 +165,6 @@ def gpu_slug(gpu_name: str) -> str:
     return sheet.slug if sheet else re.sub(r"[^a-z0-9]+", "-", gpu_name.lower()).strip("-") or "unknown-gpu"
 
 
-def as_text(said: str | bytes) -> str:
-    """What NVML calls a thing, which its older bindings give as bytes."""
-    return said.decode() if isinstance(said, bytes) else said
-
-
 def nearest(word: str, known: Sequence[str]) -> str | None:
     """The known name that a word is a near miss of, before all in upper or lower case alone; None without one."""
     alike = [one for one in known if one.lower() == word.lower()]

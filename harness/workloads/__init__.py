@@ -26,27 +26,21 @@ class Workload(Protocol):
 
     def make_inputs(self, problem: Any, generator: Any, distribution: str) -> dict[str, Any]:
         """Fresh input tensors on the generator's device."""
-        ...
 
     def outputs(self, problem: Any) -> dict[str, Output]:
         """What a call returns, by name, in the order in which it returns them; may depend on the direction."""
-        ...
 
     def reference(self, problem: Any, inputs: Mapping[str, Any], seed: int) -> Reference:
         """What the outputs should be, in float64; parts of them where the whole would take too long."""
-        ...
 
     def tolerance(self, problem: Any, expected: Expected) -> Tolerance:
         """How far an output may be from `expected`, and why."""
-        ...
 
     def flops(self, problem: Any) -> int:
         """Floating-point operations of the problem."""
-        ...
 
     def traffic(self, problem: Any) -> Traffic:
         """Bytes in and out, each tensor once."""
-        ...
 
 
 OFFERED = tuple(name for name in (*Workload.__annotations__, *vars(Workload)) if not name.startswith("_"))

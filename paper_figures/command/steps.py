@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
 
-from harness.records.naming import Contestant, as_text
+from harness.records.naming import Contestant
 from harness.records.places import CODE
 from harness.records.provenance import Source, source
 from harness.runs import ResultsError, Run, load_run
@@ -350,8 +350,7 @@ def find_gpu() -> Gpu | None:
     try:
         handle = pynvml.nvmlDeviceGetHandleByIndex(0)
         major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
-        name = pynvml.nvmlDeviceGetName(handle)
-        return Gpu(as_text(name), (major, minor))
+        return Gpu(pynvml.nvmlDeviceGetName(handle), (major, minor))
     except pynvml.NVMLError:
         return None
     finally:

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.between.comparison import Comparison, compare
+from harness.between.comparison import Comparison, compare, preceding
 from harness.records.errors import HarnessError
 from harness.runs import Run
 from paper_figures.labels import OURS
 from paper_figures.recorded.campaign import load_runs
 from paper_figures.recorded.gpus import gpu_name
 
-BEFORE = 7
-"""Earlier runs that a run is compared with."""
 SHOWN = 60
 """The newest runs of an experiment, which are judged and shown."""
 AGAIN = "-again"
@@ -64,9 +62,9 @@ def load_history(campaigns: Sequence[tuple[Path, Sequence[Run]]]) -> list[Rerun]
     found = []
     for experiment in sorted(asked):
         own = [run for run in every if _experiment(run) == experiment]
-        usual = [run for run in own if run.path.parent == own[0].path.parent and run.manifest["status"] == "completed"]
+        usual = [(run.manifest, run) for run in own if run.path.parent == own[0].path.parent]
         for place, run in list(enumerate(own))[-SHOWN:] if len(own) > 1 else ():
-            earlier = [one for one in usual if _started(one) < _started(run)][-BEFORE:]
+            earlier = preceding(run.manifest, usual)
             until = _started(own[place + 1]) if place + 1 < len(own) else "9"
             second = [one for one in again if _experiment(one) == experiment and _started(run) < _started(one) < until]
             found.append(Rerun(run, _compared(run, earlier, second) if earlier else None))

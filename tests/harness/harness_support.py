@@ -18,6 +18,7 @@ from harness.measure.line import Line
 from harness.measure.supervisor import Worker
 from harness.plan.seeds import derived
 from harness.records import provenance
+from harness.records.errors import ended
 from harness.records.rows import Measurement, Ratio, Status, Verdict
 from harness.runs.group import StoredGroup
 from harness.runs.samples import Samples
@@ -45,6 +46,11 @@ WARM = Worker(keep=True)
 def main(arguments):
     """The command in this process, with the worker of the commands before; gives its exit code."""
     return cli.main(arguments, WARM)
+
+
+def ending(command):
+    """A command of `python -m harness` as its program ends it: with an exit code."""
+    return lambda words: ended(lambda: command(words))
 
 
 def contestant(name, fake, **options):

@@ -9,10 +9,10 @@ import sys
 
 import pytest
 from harness_replay import record
-from harness_support import ROOT, config, edit
+from harness_support import ROOT, config, edit, ending
 
 from harness.between.comparison import Comparison, compare, history
-from harness.command.compare import main
+from harness.command import compare as command
 from harness.plan.planning import make_plan
 from harness.records.errors import HarnessError
 from harness.records.rows import Measurement, Verdict
@@ -28,6 +28,7 @@ NIGHTS = {
 """What each night is: the kernel under test 3 % slower, or the board's clock 5 % lower."""
 
 
+main = ending(command.main)
 OURS = '"tk","variant":"","version":"good 1.0'
 
 

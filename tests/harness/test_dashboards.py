@@ -4,11 +4,13 @@ import json
 from dataclasses import replace
 
 import pytest
-from harness_support import key_of, replace_columns
+from harness_support import ending, key_of, replace_columns
 
 from harness.command import dashboards
 from harness.command.dashboards import dashboard, keys_of
 from harness.runs import load_run
+
+main = ending(dashboards.main)
 
 
 def test_every_panels_key_is_in_a_real_offline_run(published, stored_run):
@@ -109,7 +111,7 @@ def test_a_workspace_that_wandb_does_not_take_is_one_sentence(stored_run, capsys
             raise RuntimeError("No API key configured.\nUse `wandb login` to log in.")
 
     monkeypatch.setattr(dashboards, "workspace", lambda sections, **where: Refused())
-    assert dashboards.main([str(stored_run), "--save", "--entity", "me"]) == 2
+    assert main([str(stored_run), "--save", "--entity", "me"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert len(said.err.splitlines()) == 1
@@ -117,13 +119,13 @@ def test_a_workspace_that_wandb_does_not_take_is_one_sentence(stored_run, capsys
 
 
 def test_the_command(stored_run, capsys, monkeypatch):
-    assert dashboards.main([str(stored_run)]) == 0
+    assert main([str(stored_run)]) == 0
     out = capsys.readouterr().out
     assert out.startswith("Overview\n  Cases that failed: failures\n")
-    assert dashboards.main([str(stored_run), "--save"]) == 2
+    assert main([str(stored_run), "--save"]) == 2
     assert "--save needs --entity" in capsys.readouterr().err
-    assert dashboards.main([str(stored_run / "nowhere")]) == 2
+    assert main([str(stored_run / "nowhere")]) == 2
     assert "is not a run folder" in capsys.readouterr().err
     monkeypatch.setitem(__import__("sys").modules, "wandb_workspaces.workspaces", None)
-    assert dashboards.main([str(stored_run), "--save", "--entity", "team"]) == 2
+    assert main([str(stored_run), "--save", "--entity", "team"]) == 2
     assert "pip install 'tk-kernels[dashboards]'" in capsys.readouterr().err

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from harness_support import MANIFEST, group
+from harness_support import MANIFEST, ending, group
 from test_memory import outcomes
 
-from harness.between.predecessors import Effect, effects, faults, main, report
+from harness.between import predecessors
+from harness.between.predecessors import Effect, effects, faults, report
 from harness.devices import seats
 from harness.records import stats
 from harness.records.rows import SettledBlock
@@ -15,6 +16,7 @@ from harness.runs import assemble, load_run
 from harness.runs.samples import Samples
 from harness.runs.store import Store
 
+main = ending(predecessors.main)
 CASES = ("0", "1", "2")
 
 

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from harness_support import FAST, contestant, key_of, main, only_run, records, small
+from harness_support import FAST, contestant, ending, key_of, main, only_run, records, small
 
+from harness.command import publish as command
 from harness.command.publish import METRICS, also_varying, publish, size_points, varying_key
-from harness.command.publish import main as publish_main
 from harness.runs import load_run
+
+publish_main = ending(command.main)
 
 
 def job_of(folder):

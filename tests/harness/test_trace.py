@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 import torch
-from harness_support import HERE, ROOT, contestant
+from harness_support import HERE, ROOT, contestant, ending
 
-from harness.command.trace import main, trace
+from harness.command import trace as command
+from harness.command.trace import trace
 from harness.plan.help import FLAGS
 from harness.plan.implementations import load
 from harness.plan.planning import Candidate
@@ -22,6 +23,7 @@ from harness.records import provenance
 from harness.records.errors import HarnessError
 from tk_kernels.implementations import decode
 
+main = ending(command.main)
 PAGED = {
     "mla_decode": ["problem.B=2", "problem.Q=1", "problem.H=16", "problem.lengths=300+33"],
     "paged_attention_decode": ["problem.B=2", "problem.Q=1", "problem.H=4", "problem.lengths=300+33"],

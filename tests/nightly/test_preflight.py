@@ -16,7 +16,7 @@ class Nvml:
         self._answers = {
             "nvmlInit": None,
             "nvmlDeviceGetCount": 1,
-            "nvmlDeviceGetName": b"NVIDIA H200",
+            "nvmlDeviceGetName": "NVIDIA H200",
             "nvmlSystemGetDriverVersion": "580.1",
             "nvmlDeviceGetCudaComputeCapability": (9, 0),
             "nvmlDeviceGetClockInfo": 345,

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.records.errors import one_line
-from harness.records.naming import as_text
 
 CAPABILITY = (9, 0)
 DEVICE_ORDER = "PCI_BUS_ID"
@@ -90,8 +89,8 @@ def _one_board(nvml: Any, visible: str | None) -> Any:
 def _examine(nvml: Any, handle: Any, sleep: Callable[[float], None]) -> Preflight:
     reading = _Reading(nvml, handle)
     capability = reading("compute_capability", lambda: tuple(nvml.nvmlDeviceGetCudaComputeCapability(handle)))
-    reading("name", lambda: as_text(nvml.nvmlDeviceGetName(handle)))
-    reading("driver", lambda: as_text(nvml.nvmlSystemGetDriverVersion()))
+    reading("name", lambda: nvml.nvmlDeviceGetName(handle))
+    reading("driver", lambda: nvml.nvmlSystemGetDriverVersion())
     reading("sm_clock_mhz", lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM))
     reading("sm_clock_max_mhz", lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM))
     reading("memory_clock_mhz", lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM))

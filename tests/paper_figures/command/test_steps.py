@@ -250,7 +250,7 @@ def test_a_gpu_is_known_by_its_capability(
     monkeypatch.setattr(pynvml, "nvmlShutdown", lambda: None)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda index: index)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetCudaComputeCapability", lambda handle: capability)
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetName", lambda handle: b"A GPU")
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetName", lambda handle: "A GPU")
     found = steps.find_gpu()
     assert found == steps.Gpu("A GPU", capability)
     assert (found.too_old, found.runs_all) == (too_old, runs_all)
