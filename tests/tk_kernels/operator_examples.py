@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,15 @@ class Example:
     """A call of an operator.
 
     operands: makes them, by name. dense: those whose last dimension has to be dense. copied: those that go through a
-    copy where it is not.
+    copy where it is not. larger: operands for many blocks of a GPU, of a seed; options: what they are called with.
     """
 
     operator: Callable[..., Any]
     operands: Callable[[], dict[str, Tensor]]
     dense: tuple[str, ...] = ()
     copied: tuple[str, ...] = ()
+    larger: Callable[[int], Sequence[Tensor]] | None = None
+    options: Sequence[dict[str, Any]] = ({},)
     names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -100,13 +100,6 @@ def test_compiles_with_inductor_and_dynamic_sizes(device: str, tmp_path: Path, m
         assert torch.equal(compiled(*inputs), layer(*inputs))
 
 
-def test_compiled_mistake_names_the_argument(device: str) -> None:
-    compiled = torch.compile(lambda q, k, v: tk.attention(q, k, v), fullgraph=True, backend="aot_eager")
-    q = operands(device)[0]
-    with pytest.raises(Exception, match="k: got shape .*, needs Hq % Hkv == 0; here Hkv = 3, Hq = 4"):
-        compiled(q, heads(2, 3, 40, 64, device), heads(2, 3, 40, 64, device))
-
-
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("D", [64, 128])
 def test_gradients_are_those_of_pytorchs_attention(device: str, D: int, causal: bool) -> None:
@@ -190,22 +183,6 @@ def test_wrong_arguments_of_the_backward_are_named(device: str) -> None:
         BACKWARD(out, q, k, v, out, lse, False, float("nan"))
 
 
-def test_fake_tensors_need_no_kernel() -> None:
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    with FakeTensorMode():
-        q = torch.empty(2, 7, 8, 128, dtype=torch.bfloat16, device="cuda").transpose(1, 2)
-        k = torch.empty(2, 2, 9, 128, dtype=torch.bfloat16, device="cuda")
-        out, lse = tk.attention(q, k, k, return_lse=True)
-    assert (tuple(out.shape), out.stride(), out.dtype, out.device.type) == (q.shape, q.stride(), q.dtype, "cuda")
-    assert (tuple(lse.shape), lse.dtype) == ((2, 8, 7), torch.float32)
-
-
-def test_works_in_inference_mode(device: str) -> None:
-    with torch.inference_mode():
-        assert torch.equal(tk.attention(*operands(device)), tk.attention(*operands(device)))
-
-
 @pytest.mark.gpu
 def test_cuda_graph_replays_on_new_inputs() -> None:
     inputs = leaves(*operands("cuda", 300, 300, 128))
@@ -230,20 +207,6 @@ def test_cuda_graph_replays_on_new_inputs() -> None:
     torch.cuda.synchronize()
     for got, wanted in zip(captured, step(), strict=True):
         torch.testing.assert_close(got, wanted, rtol=2**-6, atol=2**-8)  # dq is a sum of no fixed order
-
-
-@pytest.mark.gpu
-def test_runs_on_the_callers_stream() -> None:
-    q, k, v = (heads(2, 8, 2048, 128, "cuda", seed) for seed in range(3))
-    expected = tk.attention(q, k, v)
-    torch.cuda.synchronize()
-    stream, late = torch.cuda.Stream(), torch.zeros_like(q)
-    with torch.cuda.stream(stream):
-        torch.cuda._sleep(50_000_000)
-        late.copy_(q)
-        result = tk.attention(late, k, v)
-    stream.synchronize()
-    assert torch.equal(result, expected)
 
 
 @pytest.mark.gpu
@@ -280,14 +243,6 @@ def test_profiler_sees_the_kernels_by_their_expected_names(direction: str) -> No
     )
     foreign = implementation.foreign_kernel_names()
     assert not [name for name in names if any(re.search(pattern, name) for pattern in foreign)]
-
-
-def test_a_tangent_is_not_lost_in_silence(device: str) -> None:
-    primal = operands(device)[1]
-    with torch.autograd.forward_ad.dual_level():
-        x = torch.autograd.forward_ad.make_dual(primal, torch.ones_like(primal))
-        with pytest.raises(NotImplementedError, match="q: has a tangent"):
-            tk.attention(x, x.detach(), x.detach())
 
 
 def test_pytorchs_own_switch_makes_gradients_deterministic(device: str) -> None:

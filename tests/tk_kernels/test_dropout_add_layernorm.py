@@ -217,15 +217,6 @@ def test_wrong_arguments_are_named(change: dict[str, Any], words: str) -> None:
         tk.dropout_add_layernorm(**arguments)
 
 
-def test_there_is_no_backward() -> None:
-    x, residual, weight, bias = operands((2, 64), "cpu")
-    with pytest.raises(NotImplementedError, match="has no backward, and weight requires a gradient"):
-        tk.dropout_add_layernorm(x, residual, weight.requires_grad_(), bias)
-    with torch.no_grad():
-        y, _ = tk.dropout_add_layernorm(x, residual, weight, bias)
-    assert not y.requires_grad
-
-
 def test_opcheck_and_compile(device: str) -> None:
     x, residual, weight, bias = operands((3, 128), device)
     operator = torch.ops.tk_kernels.dropout_add_layernorm.default

@@ -17,7 +17,13 @@ import tk_kernels as tk
 from tk_kernels.ops import operands as tk_operands
 
 EXAMPLES: dict[str, Example] = {
-    "gemm": Example(tk.gemm, lambda: {"a": bf16(64, 64), "b": bf16(64, 64)}, copied=("a", "b")),
+    "gemm": Example(
+        tk.gemm,
+        lambda: {"a": bf16(64, 64), "b": bf16(64, 64)},
+        copied=("a", "b"),
+        larger=lambda seed: (matrix(2048, 2048, "cpu", seed), matrix(2048, 1600, "cpu", seed + 2)),
+        options=({}, {"stages": 2}),
+    ),
 }
 
 
@@ -322,12 +328,6 @@ def test_result_is_contiguous_whatever_the_size(device: str) -> None:
         assert tk.gemm(matrix(9, 16, device), matrix(16, N, device)).is_contiguous()
 
 
-def test_same_inputs_give_the_same_bits(device: str) -> None:
-    a, b = matrix(200, 136, device), matrix(136, 264, device, 1)
-    first = tk.gemm(a, b)
-    assert all(torch.equal(first, tk.gemm(a, b)) for _ in range(3))
-
-
 def test_infinities_and_nans_stay_where_they_belong(device: str) -> None:
     a, b = matrix(70, 40, device), matrix(40, 90, device, 1)
     a[3, 5], b[7, 11] = float("inf"), float("nan")
@@ -369,14 +369,6 @@ def test_out_on_another_device_is_refused() -> None:
     a, b = matrix(16, 24, "cuda"), matrix(24, 8, "cuda")
     with pytest.raises(ValueError, match="out: is on cpu, needs to be on cuda:0 as a is"):
         tk.gemm(a, b, out=matrix(16, 8, "cpu"))
-
-
-@pytest.mark.gpu
-def test_operands_on_cpu_and_gpu_are_refused() -> None:
-    with pytest.raises(ValueError, match="b: is on cpu, needs to be on cuda:0 as a is"):
-        tk.gemm(matrix(16, 24, "cuda"), matrix(24, 8, "cpu"))
-    with pytest.raises(ValueError, match="b: is on cuda:0, needs to be on cpu as a is"):
-        tk.gemm(matrix(16, 24, "cpu"), matrix(24, 8, "cuda"))
 
 
 def test_copies_are_logged_once(device: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

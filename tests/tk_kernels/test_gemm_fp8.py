@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from layouts import amid_nans
 from operator_examples import Example, e4m3
 from refusals import assert_refused
 from torch import Tensor
@@ -22,6 +23,11 @@ EXAMPLES: dict[str, Example] = {
         tk.gemm_fp8,
         lambda: {"a": e4m3(64, 64), "b": e4m3(48, 64).t(), "scale_a": torch.ones(()), "scale_b": torch.ones(())},
         copied=("a",),
+        larger=lambda seed: (
+            quantised(300, 640, "cpu", seed),
+            quantised(304, 640, "cpu", seed + 2).t(),
+            *scales("both", 300, 304, "cpu").values(),
+        ),
     ),
 }
 
@@ -208,16 +214,7 @@ def test_strided_scales(device: str) -> None:
 
 
 def test_what_lies_beside_the_operands_is_not_read(device: str) -> None:
-    wide = torch.full((200, 512), float("nan")).to(E4M3).to(device)
-    window = wide[20:120, 128:304]
-    window.copy_(quantised(100, 176, device))
-    check(window, quantised(70, 176, device, 1))
-
-
-def test_same_inputs_give_the_same_bits(device: str) -> None:
-    a, w = quantised(300, 640, device), quantised(300, 640, device, 1)
-    first = tk.gemm_fp8(a, w.t())
-    assert all(torch.equal(tk.gemm_fp8(a, w.t()), first) for _ in range(3))
+    check(amid_nans(quantised(100, 176, device)), quantised(70, 176, device, 1))
 
 
 @pytest.mark.parametrize("fast_accum", [True, False])
@@ -236,7 +233,6 @@ def mistakes() -> dict[str, tuple[Callable[[], object], str]]:
             lambda: f(a, b, out_dtype=torch.float16),
             "out_dtype: got torch.float16, needs torch.bfloat16 or",
         ),
-        "fast_accum": (lambda: f(a, b, fast_accum="yes"), "fast_accum: got 'yes', needs True or False"),
         "tile": (
             lambda: f(a, b, tile="96x96"),
             r"no kernel is built with these options together; there are:\n  tile 128",
@@ -250,27 +246,6 @@ def mistakes() -> dict[str, tuple[Callable[[], object], str]]:
 
 def test_mistakes_are_named() -> None:
     assert_refused(mistakes())
-
-
-def test_there_is_no_backward() -> None:
-    a, b = quantised(40, 32, "cpu"), quantised(48, 32, "cpu", 1).t()
-    scale = torch.ones(1, requires_grad=True)
-    with pytest.raises(RuntimeError, match="gemm_fp8: has no backward"):
-        tk.gemm_fp8(a, b, scale_a=scale)
-    with torch.no_grad():
-        tk.gemm_fp8(a, b, scale_a=scale)
-
-
-def test_copies_are_logged_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tk_operands, "_copies_logged", set())
-    a, b = quantised(32, 40, "cpu").t(), quantised(48, 32, "cpu", 1).t()
-    with caplog.at_level("INFO", "tk_kernels"):
-        tk.gemm_fp8(a, b)
-        tk.gemm_fp8(a, b)
-    assert [record.getMessage() for record in caplog.records] == [
-        "gemm_fp8: a (40, 32) with strides (1, 40) goes through an aligned copy; row strides of multiples of 16 bytes "
-        "avoid it"
-    ]
 
 
 @pytest.mark.parametrize("out_dtype", [torch.bfloat16, E4M3])
@@ -289,20 +264,6 @@ def test_options_given_in_part_reach_the_kernel_through_the_dispatcher(device: s
     a, b = quantised(40, 32, device), quantised(48, 32, device, 1).t()
     compiled = torch.compile(lambda a, b: tk.gemm_fp8(a, b, **options), backend="aot_eager", fullgraph=True)
     assert torch.equal(compiled(a, b), tk.gemm_fp8(a, b, **options))
-
-
-@pytest.mark.gpu
-def test_cuda_graphs() -> None:
-    a, w = quantised(300, 640, "cuda"), quantised(304, 640, "cuda", 1)
-    given = scales("both", 300, 304, "cuda")
-    expected = tk.gemm_fp8(a, w.t(), **given)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        found = tk.gemm_fp8(a, w.t(), **given)
-    found.zero_()
-    graph.replay()
-    torch.cuda.synchronize()
-    assert torch.equal(found, expected)
 
 
 @pytest.mark.gpu
