@@ -72,20 +72,6 @@ def test_bad_problems(values, words):
         workloads.parse_problem("gemm", values, dtype="bf16", direction="fwd")
 
 
-@pytest.mark.parametrize(
-    ("dtype", "direction", "words"), [("fp64", "fwd", "no dtype"), ("bf16", "bwd", "no direction")]
-)
-def test_bad_dtype_and_direction(dtype, direction, words):
-    with pytest.raises(HarnessError, match=words):
-        workloads.parse_problem("gemm", {"M": 1, "N": 1, "K": 1}, dtype=dtype, direction=direction)
-
-
-@pytest.mark.parametrize("text", ["M=1;N=1;K", "M=1;M=1;N=1;K=1"])
-def test_bad_texts(text):
-    with pytest.raises(HarnessError, match="is not one key=value"):
-        Problem.parse("gemm", text, dtype="bf16", direction="fwd")
-
-
 def test_costs():
     p = problem(4096, 4096, 4096)
     assert gemm.flops(p) == 2 * 4096**3
@@ -158,38 +144,12 @@ def test_an_fp32_accumulating_product_passes(shape, seed):
     assert check.passed, check.reason
 
 
-def test_a_dropped_k_step_and_a_single_wrong_element_fail():
-    p = problem(512, 512, 1024)
-    inputs = draw(p)
-    expected = gemm.reference(p, inputs, 0)
-    right = (inputs["a"].float() @ inputs["b"].float()).to(torch.bfloat16)
-    dropped = (inputs["a"][:, :-1].float() @ inputs["b"][:-1].float()).to(torch.bfloat16)
-    check = check_outputs(gemm, p, dropped, expected)
-    assert not check.passed
-    assert "relative L2 error" in check.reason
-    element = right.clone()
-    element[300, 17] += 32
-    check = check_outputs(gemm, p, element, expected)
-    assert not check.passed
-    assert "single elements are wrong" in check.reason
-    assert check.rel_l2_error <= check.tolerance  # the norm alone would have let it pass
-
-
 def test_a_dropped_element_of_a_long_product_fails():
     """Guard: what is allowed for accumulation in fp32 grows with sqrt(K), and not with K as for 8-bit products."""
     p = problem(32, 32, 2**15)
     inputs = draw(p)
     dropped = (inputs["a"][:, :-1].float() @ inputs["b"][:-1].float()).to(torch.bfloat16)
     assert not check_outputs(gemm, p, dropped, gemm.reference(p, inputs, 0)).passed
-
-
-def test_half_precision_accumulation_fails():
-    p = problem(64, 64, 2048)
-    inputs = draw(p)
-    total = torch.zeros(64, 64, dtype=torch.bfloat16)
-    for start in range(0, 2048, 16):
-        total += (inputs["a"][:, start : start + 16].float() @ inputs["b"][start : start + 16].float()).bfloat16()
-    assert not check_outputs(gemm, p, total, gemm.reference(p, inputs, 0)).passed
 
 
 @pytest.mark.parametrize(

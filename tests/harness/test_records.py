@@ -10,21 +10,6 @@ from pydantic import TypeAdapter, ValidationError
 from harness.records.errors import objection
 from harness.records.rows import Measurement, Ratio, Status, Verdict, case_id
 
-COLUMNS = (
-    "run_id,case_id,workload,direction,implementation,variant,version,problem,dtype,distribution,seed,status,reason,"
-    "rel_l2_error,max_abs_error,worst_output,tolerance,n_samples,timer,cache,latency_us_p10,latency_us_p50,"
-    "latency_us_p90,tflops,gbps,roof_pct_measured,roof_pct_datasheet,bound,aa_noise_pct,sm_clock_mhz,power_w,energy_mj,"
-    "tflops_per_w,throttled,settled_latency_us,settled_clock_mhz,settled_power_w,settled_energy_mj,settled_tflops,"
-    "settled_blocks,peak_memory_mib,kernel_names,repro_command"
-)
-
-
-def test_columns_are_those_of_the_schema():
-    assert ",".join(Measurement.columns()) == COLUMNS
-    assert ",".join(Ratio.columns()) == "run_id,case_id,baseline_case_id,ratio_p50,ci_low,ci_high,verdict," + (
-        "settled_ratio,settled_ci_low,settled_ci_high,settled_verdict"
-    )
-
 
 @pytest.mark.parametrize(
     "record", [TIMED, VERIFIED, replace(VERIFIED, status=Status.ERROR, reason="x", max_abs_error=math.inf)]

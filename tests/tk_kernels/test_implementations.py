@@ -117,17 +117,6 @@ def test_unsupported_attention_has_a_reason(options: dict[str, Any], problem: At
     assert words in str(Attention(**options).supports(problem, "cpu"))
 
 
-def test_wrong_options_of_attention_are_named() -> None:
-    with pytest.raises(
-        TypeError, match="tk attention: got the option 'stages', it takes order, synchronous, blocks_per_"
-    ):
-        Attention(stages=3)
-    with pytest.raises(ValueError, match="order: got 'hilbert'"):
-        Attention(order="hilbert")
-    with pytest.raises(ValueError, match="deterministic: got 2, needs 0 or 1"):
-        Attention(deterministic=2)
-
-
 def test_any_operator_serves_with_its_keywords_as_options_and_the_sizes_it_is_given() -> None:
     assert "return_state" in Operator("based").options
     assert "stages" in Operator("gemm", stages=2).options
@@ -314,13 +303,6 @@ def test_unsupported_linear_attentions_have_a_reason(
     implementation: Kernel, problem: LinearProblem, words: str
 ) -> None:
     assert words in str(implementation.supports(problem, "cpu"))
-
-
-def test_wrong_options_of_the_linear_attentions_are_named() -> None:
-    with pytest.raises(TypeError, match="got the option 'stages', it takes segments"):
-        Based(stages=3)
-    with pytest.raises(ValueError, match="segments: got 0, needs an integer from 1"):
-        Mamba2(segments=0)
 
 
 @pytest.mark.parametrize(
