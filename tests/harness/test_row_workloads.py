@@ -8,13 +8,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from harness_support import main, only_run
 from torch import Tensor
 
 from harness import workloads
 from harness.measure.verification import Check, check_outputs
 from harness.records.errors import HarnessError
-from harness.runs import load_run
 
 Outputs = dict[str, Tensor]
 
@@ -184,24 +182,6 @@ def test_a_large_problem_is_checked_on_rows(monkeypatch: pytest.MonkeyPatch):
     passed = check(NORM, one, inputs, normalised(inputs, 0.5))
     assert passed.passed
     assert "checked on 16 of 100 rows" in passed.reason
-
-
-@pytest.mark.parametrize(
-    ("workload", "problems"),
-    [
-        (
-            "rotary",
-            "[{B: 1, H: 3, N: 21, D: 64, tensors: 2}, {B: 1, H: 2, N: 9, D: 128, layout: bnhd, interleaved: 1}]",
-        ),
-        (NORM, "[{B: 2, N: 9, D: 128}, {B: 2, N: 9, D: 1088, p: 0.1}]"),
-    ],
-)
-def test_a_run_on_the_cpu(tmp_path, workload: str, problems: str):
-    arguments = [f"workload={workload}", "device=cpu", "wandb=disabled", "implementations=[tk,torch]"]
-    assert main([*arguments, f"problems={problems}", f"results_dir={tmp_path}"]) == 0
-    rows = load_run(only_run(tmp_path)).measurements
-    assert set(rows["status"]) == {"passed"}, rows["reason"].tolist()
-    assert len(rows) == 4
 
 
 def periodic(shape: torch.Size, p: float) -> Tensor:
