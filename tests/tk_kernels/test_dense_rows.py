@@ -1,4 +1,4 @@
-"""A last dimension that is not dense: the attentions refuse it, the other operators copy it (operands.py)."""
+"""A last dimension that is not dense: the attentions refuse it (test_contract.py), the other operators copy it."""
 
 from __future__ import annotations
 
@@ -18,21 +18,6 @@ def inside_out(tensor: Tensor) -> Tensor:
     if tensor.dim() == 1:
         return tensor.repeat_interleave(2)[::2]
     return tensor.mT.contiguous().mT
-
-
-@pytest.mark.parametrize("place", ["eager", "traced"])
-@pytest.mark.parametrize(("operator", "name"), [(o, n) for o, example in EXAMPLES.items() for n in example.dense])
-def test_an_attention_refuses_it_by_name(operator: str, name: str, device: str, place: str) -> None:
-    function = EXAMPLES[operator]
-    given = function.operands()
-    where = device if place == "eager" else "meta"
-    inputs = {key: tensor.to(where) for key, tensor in given.items()}
-    function(*inputs.values())
-    inputs[name] = inside_out(given[name]).to(where)
-    assert inputs[name].stride(-1) == given[name].shape[-2] > 1
-    words = f"^{name}: got stride {given[name].shape[-2]} along the last dimension, needs 1$"
-    with pytest.raises(ValueError, match=words):
-        function(*inputs.values())
 
 
 @pytest.mark.parametrize(("operator", "name"), [(o, n) for o, example in EXAMPLES.items() for n in example.copied])

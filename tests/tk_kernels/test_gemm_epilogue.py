@@ -188,11 +188,3 @@ def test_it_is_an_operator(device: str) -> None:
     torch.library.opcheck(OPERATOR, (a, b, given["bias"], "gelu", given["gate"], given["residual"]))
     compiled = torch.compile(lambda a, b: tk.gemm(a, b, **given), backend="aot_eager", fullgraph=True)
     assert torch.equal(compiled(a, b), tk.gemm(a, b, **given))
-
-
-@pytest.mark.parametrize("options", [{"stages": 4}, {"tile": "128x128"}, {"persistent": 0, "schedule": "cooperative"}])
-def test_options_given_in_part_reach_the_kernel_through_the_dispatcher(device: str, options: dict[str, Any]) -> None:
-    """It leaves out the last of an operator's arguments where they are the defaults."""
-    a, b, bias = normal(40, 32, device=device), normal(32, 48, device=device, seed=1), normal(48, device=device)
-    compiled = torch.compile(lambda a, b: tk.gemm(a, b, bias=bias, **options), backend="aot_eager", fullgraph=True)
-    assert torch.equal(compiled(a, b), tk.gemm(a, b, bias=bias, **options))
