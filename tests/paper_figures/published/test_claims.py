@@ -312,10 +312,6 @@ def test_a_claim_and_the_same_of_today_accept_the_same() -> None:
         assert own.items() <= accepted.items(), claim.id
 
 
-def test_sentences_are_short() -> None:
-    assert [claim.id for claim, _ in EVERY if len(claim.sentence.split()) > 30] == []
-
-
 def test_a_direction_is_known_as_one() -> None:
     """Guard: a bound of 1 that the paper prints is a number, one that it does not is a direction alone."""
     claims = {claim.id: claim for claim, _ in EVERY}

@@ -59,16 +59,6 @@ def test_a_chart_and_the_verdicts_are_on_the_first_screen(browser: Any, opened: 
     page.close()
 
 
-def test_no_sentence_of_the_start_page_is_long(browser: Any, opened: Opened) -> None:
-    page = browser.new_page(viewport=size(DESKTOP))
-    page.goto((opened.out / START).as_uri())
-    texts = page.eval_on_selector_all("main p, .finding", "all => all.map(one => one.textContent)")
-    sentences = [one for text in texts for one in re.split(r"[.;] ", text)]
-    assert len(sentences) > 20
-    assert [one for one in sentences if len(one.split()) > 30] == []
-    page.close()
-
-
 def sheets(pdf: bytes) -> int:
     """How many pages a PDF has."""
     return len(re.findall(rb"/Type\s*/Page\b", pdf))
