@@ -62,6 +62,7 @@ CASES = {
     "mixer_fft_conv": (1, ["tk", "flash_fft_conv", "triton_monarch", "torch_real", "torch_compile"]),
     "mixer_linear_attention": (2, ["tk", "simple_gla", "fla_linear_attn"]),
     "mixer_mamba2": (2, ["tk", "mamba_ssm", "simple_gla"]),
+    "recall": (12, ["tk", "torch"]),
     "fig9_fft_conv": (8, FFT_CONV),
     "fig9_layernorm": (14, ROWS),
     "fig9_rotary": (14, ROTARY),
