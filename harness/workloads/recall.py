@@ -89,7 +89,7 @@ class Problem(ProblemSpec):
 
     def bind(self, inputs: Mapping[str, Tensor], mix: Mix) -> Callable[[], Tensor]:
         """The call of a contestant that brings this mixer; on a GPU the model is compiled."""
-        run = _run_of(self.mixer, mix, inputs["tokens"].is_cuda)
+        run = _run_of(self, mix, inputs["tokens"].is_cuda)
         weights = {name: _as_kept(name, one, torch.bfloat16) for name, one in inputs.items() if name not in SEQUENCES}
 
         def call() -> Tensor:
@@ -108,11 +108,11 @@ def _as_kept(name: str, weight: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 @lru_cache(maxsize=decoder.KEPT)
-def _run_of(mixer: str, mix: Mix, compiles: bool) -> Callable[[recalling.Weights, Tensor, Tensor], Tensor]:
+def _run_of(problem: Problem, mix: Mix, compiles: bool) -> Callable[[recalling.Weights, Tensor, Tensor], Tensor]:
     """The model of one contestant, which is compiled once for all input sets of a problem."""
 
     def recalled(weights: recalling.Weights, tokens: Tensor, places: Tensor) -> Tensor:
-        return recalling.logits(mixer, weights, tokens, places, mix).argmax(-1).float()
+        return recalling.logits(problem.mixer, weights, tokens, places, mix).argmax(-1).float()
 
     return decoder.compiled(recalled) if compiles else recalled
 
@@ -152,7 +152,12 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
 def _taught(
     mixer: str, vocabulary: int, width: int, lessons: tuple[tuple[int, int], ...], steps: int, device: torch.device
 ) -> dict[str, Tensor]:
-    return recalling.trained(mixer, vocabulary, width, list(lessons), steps, BATCH[device.type], device)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # of a CPU: matrices are so small that threads wait for one another, on a busy one for long
+    try:
+        return recalling.trained(mixer, vocabulary, width, list(lessons), steps, BATCH[device.type], device)
+    finally:
+        torch.set_num_threads(threads)
 
 
 BATCH = {"cuda": 256, "cpu": 64}

@@ -1,4 +1,4 @@
-"""Runs of whole language models on the CPU: training and prefill, ours beside the definition."""
+"""Runs of whole models on the CPU: training, prefill and recall, ours beside the definition."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from harness.runs import load_run
 
 PROBLEMS = {
     "gpt_training": "problems=[{L: 1, H: 2, D: 64, V: 256, B: 2, T: 33, steps: 2}]",
+    "recall": "problems=[{mixer: mamba2, W: 64, V: 32, B: 64, N: 16, pairs: 2, steps: 60}]",
     "prefill": "problems=[{L: 1, H: 4, Hkv: 2, D: 64, F: 128, V: 128, B: 1, N: 40}]",
 }
 
 
 @pytest.mark.parametrize("workload", sorted(PROBLEMS))
 def test_both_are_cases_that_pass(workload: str, tmp_path: Path) -> None:
-    given = [f"workload={workload}", "device=cpu", "wandb=disabled", "implementations=[tk,sdpa_math]"]
+    other = "torch" if workload == "recall" else "sdpa_math"
+    given = [f"workload={workload}", "device=cpu", "wandb=disabled", f"implementations=[tk,{other}]"]
     assert main([*given, PROBLEMS[workload], f"results_dir={tmp_path}"]) == 0
     rows = load_run(only_run(tmp_path)).measurements.set_index("implementation")
-    assert rows["status"].to_dict() == {"tk": "passed", "sdpa_math": "passed"}
+    assert rows["status"].to_dict() == {"tk": "passed", other: "passed"}
     assert set(rows["n_samples"]) == {0}

@@ -15,7 +15,7 @@ from harness.workloads._models import recalling
 from harness.workloads._models.recalling import MIXERS, PLAIN
 from tk_kernels import implementations as ours
 
-SMALL = {"mixer": "based", "W": 64, "V": 128, "B": 32, "N": 32, "pairs": 4, "steps": 150}
+SMALL = {"mixer": "based", "W": 64, "V": 32, "B": 64, "N": 16, "pairs": 2, "steps": 80}
 OURS = {
     "attention": lambda q, k, v: tk.attention(q, k, v, causal=True),
     "based": tk.based,
@@ -73,7 +73,7 @@ def test_a_model_that_was_taught_recalls_and_another_operator_does_not(taught: A
     right = check(ours.Recall().prepare(one, inputs))
     assert right.passed, right.reason
     assert right.rel_l2_error == pytest.approx(expected[0].wrong, abs=module.SLACK)
-    assert right.rel_l2_error < 0.3, "it has learned"
+    assert right.rel_l2_error < 0.4, "it has learned"
     backwards = check(one.bind(inputs, lambda q, k, v: PLAIN["attention"](q, -k, v)))
     assert not backwards.passed
     assert "more are allowed" in backwards.reason
@@ -89,13 +89,13 @@ def test_weights_are_taught_once_and_sequences_are_new(taught: Any, monkeypatch:
 
 
 def test_operations_are_those_of_the_mixers_own_workload() -> None:
-    keys = {"B": 32, "H": 2, "N": 32, "P": 64, "S": 64, "G": 1}
+    keys = {"B": 64, "H": 2, "N": 16, "P": 64, "S": 64, "G": 1}
     own = workloads.parse_problem("mamba2", keys, dtype="bf16", direction="fwd")
     assert problem(mixer="mamba2").mixing == workloads.load("mamba2").flops(own)
     matrices = 64 * (64 + 3 + 2 * 16 + 64 + 64)
-    head = 2 * 32 * 4 * 128 * 64
+    head = 2 * 64 * 2 * 32 * 64
     one = problem()
-    assert workloads.load("recall").flops(one) == 2 * 32 * 32 * matrices + head + one.mixing
+    assert workloads.load("recall").flops(one) == 2 * 64 * 16 * matrices + head + one.mixing
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_operations_are_those_of_the_mixers_own_workload() -> None:
     [
         ({"mixer": "mamba"}, "mixer is 'mamba', needs to be one of attention, based"),
         ({"W": 96}, "W is 96, needs a multiple of 64"),
-        ({"pairs": 9}, "pairs is 9, needs at most a quarter of N, 32"),
+        ({"pairs": 5}, "pairs is 5, needs at most a quarter of N, 16"),
     ],
 )
 def test_problems_that_are_none_are_refused(keys: dict[str, Any], words: str) -> None:
