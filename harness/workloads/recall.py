@@ -153,7 +153,7 @@ def _taught(
     mixer: str, vocabulary: int, width: int, lessons: tuple[tuple[int, int], ...], steps: int, device: torch.device
 ) -> dict[str, Tensor]:
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # of a CPU: matrices are so small that threads wait for one another, on a busy one for long
+    torch.set_num_threads(1)  # matrices are so small that on a busy CPU threads wait for one another
     try:
         return recalling.trained(mixer, vocabulary, width, list(lessons), steps, BATCH[device.type], device)
     finally:

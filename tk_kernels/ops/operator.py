@@ -29,6 +29,7 @@ CARRIABLE: dict[Any, tuple[type, ...]] = {
     str: (str,),
     str | None: (str, type(None)),
     torch.dtype: (torch.dtype,),
+    list[float] | None: (list, tuple, type(None)),
 }
 """What a schema takes for an annotation."""
 
