@@ -104,3 +104,23 @@ class Recall(_Model):
 
     def _unit_of(self, problem: Any) -> str:
         return "linear_attention" if problem.mixer == "mamba2" else str(problem.mixer)
+
+
+class Mamba2Prefill(Kernel):
+    """A prompt's prefill by a Mamba-2 model that the problem brings, with `tk.mamba2` as its scan."""
+
+    name = "linear_attention"
+    workload = "mamba2_prefill"
+
+    def bind(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
+        """The problem's call; its model is compiled around the scan."""
+        call: Callable[[], Outputs] = problem.bind(inputs, scan=_scan)
+        return call
+
+    def foreign_kernel_names(self) -> tuple[str, ...]:
+        """Other people's scans; products and what the compiler fuses are theirs in any case."""
+        return ("_chunk_scan", "chunk_fwd")
+
+
+def _scan(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, bias: Tensor) -> Tensor:
+    return cast(Tensor, mamba2(x, dt, A, B, C, D=D, dt_bias=bias, dt_softplus=True))
