@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -88,3 +89,19 @@ def test_released_shapes(L: int, W: int, into: int, weights: int) -> None:
     assert shape.matrices["into"] == (L, into, W)
     assert sum(map(math.prod, shape.matrices.values())) == weights - (L * 3 + 1) * W
     assert scanning.STATE == 128
+
+
+def test_mamba_ssm_is_called_with_what_it_takes(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from baselines.linear import mamba_ssm
+
+    def combined(*operands: Any, D: Any, dt_bias: Any, dt_softplus: bool) -> torch.Tensor:
+        *given, chunk = operands
+        assert (chunk, dt_softplus) == (128, True)
+        return scan_plainly(*given, D, dt_bias)
+
+    monkeypatch.setattr(mamba_ssm, "import_kernels", lambda: SimpleNamespace(mamba_chunk_scan_combined=combined))
+    monkeypatch.setattr(mamba_ssm, "short_kernels", lambda: ())
+    monkeypatch.setattr(mamba_ssm, "_scan_of", mamba_ssm._scan_of.__wrapped__)
+    one, inputs, expected = case
+    call = mamba_ssm.Mamba2Prefill(chunk=128).prepare(one, inputs)
+    assert check_outputs(MODULE, one, call(), expected, inputs).passed
