@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -65,7 +66,7 @@ def mamba2(
     D: Tensor | None = None,
     dt_bias: Tensor | None = None,
     dt_softplus: bool = False,
-    dt_limit: list[float] | None = None,
+    dt_limit: Sequence[float] | None = None,
     chunk_size: int = 64,
     initial_state: Tensor | None = None,
     return_final_state: bool = False,
@@ -163,7 +164,7 @@ def _run_backward(
     D: Tensor | None = None,
     dt_bias: Tensor | None = None,
     dt_softplus: bool = False,
-    dt_limit: list[float] | None = None,
+    dt_limit: Sequence[float] | None = None,
     initial_state: Tensor | None = None,
     final_state: Tensor | None = None,
     dfinal: Tensor | None = None,
