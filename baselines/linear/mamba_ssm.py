@@ -7,6 +7,9 @@ has the package's folder and has not run its `__init__`.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from baselines.common.baseline import Baseline, Call, Inputs, Library, Limits, options
@@ -65,6 +68,35 @@ class Mamba2(Baseline):
 
         key = (problem.B, problem.H, problem.N, problem.P, problem.S, problem.G)
         return with_chunk(key, self.options["chunk"], CHUNKS, short_kernels(), make)
+
+
+class Mamba2Prefill(Baseline):
+    """The same scan inside a whole model, which the problem brings, compiled around it; it tunes itself at first.
+
+    Options:
+        chunk: chunk size; released models have 256.
+    """
+
+    library = replace(LIBRARY, foreign=names.others(names.MAMBA_SSM, names.INDUCTOR))
+    choices = options(chunk=(256, 64, 128))
+
+    def prepare(self, problem: Any, inputs: Inputs) -> Call:
+        """The problem's call with the library's scan."""
+        call: Call = problem.bind(inputs, scan=_scan_of(self.options["chunk"]))
+        return call
+
+
+@cache
+def _scan_of(chunk: int) -> Callable[..., Any]:
+    """The library's scan, one function for all calls, so that a model with it in is compiled once."""
+    library = import_kernels()
+    short_kernels()
+
+    def scan(*operands: Any) -> Any:
+        *given, skip, bias = operands
+        return library.mamba_chunk_scan_combined(*given, chunk, D=skip, dt_bias=bias, dt_softplus=True)
+
+    return scan
 
 
 def import_kernels() -> Any:

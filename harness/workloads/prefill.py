@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import torch
 
@@ -80,10 +80,12 @@ Run = Callable[[Weights, torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.
 @lru_cache(maxsize=decoder.KEPT)
 def _run_of(problem: Problem, attend: Attend, rotate: Rotate, part: Part) -> Run:
     """The prefill of one contestant, which is compiled once for all input sets of a problem."""
-    return _run(Decoder(problem.shape, torch.bfloat16, torch.bfloat16, attend, rotate, part=part))
+    return run_of(Decoder(problem.shape, torch.bfloat16, torch.bfloat16, attend, rotate, part=part))
 
 
-def _run(model: Decoder) -> Run:
+def run_of(model: Decoder) -> Run:
+    """A prefill by this model, as a function of weights, tokens, cosines and sines."""
+
     def answer(head: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         hidden = model.norm(x)
         return hidden, model.logits(head, hidden[:, -1])
@@ -106,7 +108,7 @@ def flops(problem: Problem) -> int:
     return 2 * shape.multiplied * problem.tokens + head + attention
 
 
-def traffic(problem: Problem) -> Traffic:
+def traffic(problem: Any) -> Traffic:
     """Weights of the blocks and the head, a row of the embedding a token, tokens in; outputs out."""
     shape = problem.shape
     weights = shape.multiplied + (shape.vocabulary + problem.tokens) * shape.width
@@ -114,7 +116,7 @@ def traffic(problem: Problem) -> Traffic:
     return Traffic(read=2 * weights + 8 * problem.tokens, written=written)
 
 
-def outputs(problem: Problem) -> dict[str, Output]:
+def outputs(problem: Any) -> dict[str, Output]:
     """What the head sees, and the last token's logits."""
     hidden = (problem.B, problem.N, problem.shape.width)
     return {"hidden": Output(hidden, "bf16"), "logits": Output((problem.B, problem.V), "bf16")}
@@ -122,14 +124,18 @@ def outputs(problem: Problem) -> dict[str, Output]:
 
 def make_inputs(problem: Problem, generator: torch.Generator, distribution: str) -> dict[str, torch.Tensor]:
     """Weights as before training, and tokens drawn evenly."""
-    if distribution != "normal":
-        raise ValueError(f"distribution: got {distribution!r}, supported are {', '.join(DISTRIBUTIONS)}")
-    device = generator.device
-    tokens = torch.randint(problem.V, (problem.B, problem.N), generator=generator, device=device)
+    tokens = drawn_tokens(problem, generator, distribution)
     return {"tokens": tokens, **decoder.drawn(problem.shape, generator, torch.bfloat16)}
 
 
-def followed(problem: Problem) -> tuple[str, ...]:
+def drawn_tokens(problem: Any, generator: torch.Generator, distribution: str) -> torch.Tensor:
+    """Tokens of the prompts, drawn evenly."""
+    if distribution != "normal":
+        raise ValueError(f"distribution: got {distribution!r}, supported are {', '.join(DISTRIBUTIONS)}")
+    return torch.randint(problem.V, (problem.B, problem.N), generator=generator, device=generator.device)
+
+
+def followed(problem: Any) -> tuple[str, ...]:
     """The tokens: a model's weights are its own."""
     return ("tokens",)
 
@@ -151,10 +157,10 @@ def _by_definition(
     weights = {name: tensor for name, tensor in inputs.items() if name != "tokens"}
     cos, sin = decoder.tables(shape, problem.N, tokens.device, torch.promote_types(dtype, torch.float32))
     with torch.no_grad():
-        return _run(model)(weights, tokens, cos, sin)
+        return run_of(model)(weights, tokens, cos, sin)
 
 
-def tolerance(problem: Problem, expected: Expected) -> Tolerance:
+def tolerance(problem: Any, expected: Expected) -> Tolerance:
     """Twice the error of the same model in bf16 with attention by its definition, on the same inputs.
 
     Such a model rounds at the same places, but for those inside attention. Two errors of one size are apart by twice

@@ -29,6 +29,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "mla_decode": {"B": 3, "lengths": "5+130+64", "Q": 2, "H": 4},
     "gpt_training": {"L": 2, "H": 2, "D": 64, "V": 256, "B": 2, "T": 40, "steps": 2},
     "prefill": {"L": 2, "H": 4, "Hkv": 2, "D": 64, "F": 128, "V": 128, "N": 40},
+    "mamba2_prefill": {"L": 2, "W": 64, "V": 128, "B": 1, "N": 70},
+    "recall": {"mixer": "based", "W": 64, "V": 64, "B": 4, "N": 32, "pairs": 4, "steps": 2},
     "paged_attention_decode": {"B": 3, "lengths": "5+130+64", "Q": 2, "H": 4, "Hkv": 2, "D": 64},
 }
 

@@ -149,7 +149,11 @@ def test_recorded_runs_took_between_half_and_twice_what_is_estimated():
     manifests = [json.loads(path.read_text()) for path in RECORDED.glob("*/*/*/manifest.json")]
     for manifest in manifests:
         name, took = manifest["experiment"], sum(manifest.get("seconds", {}).values()) / 60
-        parts = name in ("prefill", "gpt_training")  # one problem takes a hundred times as long as another
+        parts = name in (
+            "prefill",
+            "gpt_training",
+            "mamba2_prefill",
+        )  # one problem takes a hundred times as long as another
         if parts or not took or manifest["device"] != "cuda" or manifest["status"] != "completed" or "," in name:
             continue
         if name not in estimates:

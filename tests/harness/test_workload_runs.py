@@ -29,6 +29,8 @@ RUNS = {
         "{grid: {B: [1], H: [4], N: [70], P: [64], S: [64], G: [2], boundary: [raw, prepared], "
         "return_final_state: [1]}}",
     ),
+    "recall": ("tk,torch", "{mixer: mamba2, W: 64, V: 32, B: 64, N: 16, pairs: 2, steps: 60}"),
+    "mamba2_prefill": ("tk", "{L: 1, W: 64, V: 128, B: 1, N: 40}"),
     "gpt_training": ("tk,sdpa_math", "{L: 1, H: 2, D: 64, V: 256, B: 2, T: 33, steps: 2}"),
     "prefill": ("tk,sdpa_math", "{L: 1, H: 4, Hkv: 2, D: 64, F: 128, V: 128, B: 1, N: 40}"),
 }

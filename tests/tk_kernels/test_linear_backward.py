@@ -219,6 +219,24 @@ def small_scan(device: str) -> Leaves:
     }
 
 
+@pytest.mark.parametrize("smooth", [True, False])
+def test_a_limited_step_has_no_gradient_beyond_its_limits(device: str, smooth: bool) -> None:
+    """Its kernel is given steps that PyTorch limits; autograd limits them itself here."""
+    given = small_scan(device)
+    leaves, own = recorded(given), recorded(given)
+    found = tk.mamba2(**leaves, dt_softplus=smooth, dt_limit=(0.6, 1.2))
+    steps = own["dt"] + own["dt_bias"]
+    steps = (softplus(steps) if smooth else steps).clamp(0.6, 1.2)
+    rest = {name: one for name, one in own.items() if name not in ("dt", "dt_bias")}
+    expected = tk.mamba2(**rest, dt=steps)
+    assert torch.equal(found, expected)
+    for one in (found, expected):
+        one.float().square().sum().backward()
+    for name, leaf in leaves.items():
+        assert torch.allclose(leaf.grad, own[name].grad, rtol=1e-4, atol=1e-4), name
+    assert 0 < float((leaves["dt"].grad == 0).float().mean()) < 1
+
+
 CALLS = pytest.mark.parametrize(
     ("call", "inputs"), [(tk.linear_attention, small), (tk.mamba2, small_scan)], ids=["linear_attention", "mamba2"]
 )

@@ -53,6 +53,7 @@ def definition(inputs: dict[str, Any], rounded: bool) -> tuple[Tensor, Tensor]:
     if inputs.get("dt_bias") is not None:
         dt = dt + inputs["dt_bias"].double()
     weight = torch.nn.functional.softplus(dt) if inputs.get("dt_softplus") else dt.clamp_min(0)
+    weight = weight.clamp(*inputs.get("dt_limit", (0.0, math.inf)))
     weight = weight.transpose(1, 2)
     initial = inputs.get("initial_state")
     q, k, v = (inputs[name].transpose(1, 2) for name in ("C", "B", "x"))
@@ -110,6 +111,18 @@ def test_softplus_from_almost_nothing_to_the_identity(device: str, shift: float,
     inputs = layer(1, 130, 2, 1, 64, device)
     inputs["dt"] = uniform(1, 130, 2, low=-1.0, high=1.0, device=device).to(dtype)
     check(inputs | {"dt_bias": torch.full((2,), shift, device=device), "dt_softplus": True})
+
+
+@pytest.mark.parametrize("smooth", [True, False])
+@pytest.mark.parametrize("limit", [(0.0, 0.6), (0.5, math.inf), (0.4, 0.8)])
+def test_steps_are_limited_behind_softplus(device: str, limit: tuple[float, float], smooth: bool) -> None:
+    inputs = layer(1, 130, 2, 1, 64, device)
+    inputs["dt"] = uniform(1, 130, 2, low=-1.0, high=1.0, device=device).bfloat16()
+    inputs |= {"dt_bias": torch.tensor([0.1, -0.3], device=device), "dt_softplus": smooth, "dt_limit": limit}
+    limited = check(inputs)
+    free = tk.mamba2(**inputs | {"dt_limit": (0.0, math.inf)})
+    assert torch.equal(free, tk.mamba2(**inputs | {"dt_limit": None}))
+    assert not torch.equal(free, limited)
 
 
 def test_a_negative_step_is_none(device: str) -> None:
@@ -206,9 +219,12 @@ def test_any_schedule(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
         check(inputs, segments=1 + seed)
 
 
-def test_a_wrong_chunk_size_is_named(device: str) -> None:
+def test_a_wrong_chunk_size_or_limit_is_named(device: str) -> None:
+    given = layer(2, 16, 4, 2, 64, device)
     with pytest.raises(ValueError, match="chunk_size: got 0, needs an integer from 1 to"):
-        tk.mamba2(**layer(2, 16, 4, 2, 64, device), chunk_size=0)
+        tk.mamba2(**given, chunk_size=0)
+    with pytest.raises(ValueError, match=r"dt_limit: got [\[(]1.0, 0.5[\])], needs two numbers with 0 <= least <="):
+        tk.mamba2(**given, dt_limit=(1.0, 0.5))
 
 
 def test_growing_and_undefined_rates_are_refused_on_the_cpu() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack, cast, get_type_hints
 
 import pytest
@@ -23,6 +24,7 @@ SPELT = {
     "float": float,
     "str": str,
     "Optional[float]": float | None,
+    "Optional[List[float]]": Sequence[float] | None,
 }
 CARRIED: dict[str, set[str]] = {
     "attention": {"options"},

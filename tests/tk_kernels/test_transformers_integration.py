@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import sys
+from contextlib import nullcontext
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from tk_kernels.integrations.transformers import attention_forward, no_mask, register
+from tk_kernels.integrations.transformers import attention_forward, mamba2_scan, mamba2_scans, no_mask, register
 
 LAYER = torch.nn.Module()
 
@@ -228,3 +230,77 @@ def test_a_model_with_padding_or_packed_rows_is_refused(llama: Any) -> None:
         logits(llama, "tk", input_ids=tokens, position_ids=starts_again, use_cache=False)
     with pytest.raises(ValueError, match="packs several sequences into a row.*without a cache"):
         logits(llama, "tk", input_ids=tokens, position_ids=starts_again)  # here transformers does not look for them
+
+
+@pytest.fixture(scope="module")
+def mamba() -> Any:
+    """A Mamba-2 of random weights with heads and states as released ones have, whose steps are limited."""
+    transformers = pytest.importorskip("transformers", reason="the extra `examples` is not installed")
+    config = transformers.Mamba2Config(
+        vocab_size=64, hidden_size=64, expand=2, num_heads=2, head_dim=64, state_size=128, n_groups=1,
+        num_hidden_layers=2, chunk_size=64, time_step_limit=(0.002, 0.05), bos_token_id=0, eos_token_id=0,
+        pad_token_id=0,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    return transformers.Mamba2ForCausalLM(config).to(torch.bfloat16).eval()
+
+
+def test_a_mamba2_model_gives_its_logits(mamba: Any) -> None:
+    """As near the model in float64 as it is in bfloat16 on its own scan, and the limit of steps counts."""
+    tokens = {"input_ids": torch.arange(70)[None] * 7 % 64}
+    with torch.no_grad():
+        theirs = mamba(**tokens).logits.double()
+        with mamba2_scans(mamba):
+            ours = mamba(**tokens).logits.double()
+            wide = [layer.mixer.time_step_limit for layer in mamba.backbone.layers]
+            for layer in mamba.backbone.layers:
+                layer.mixer.time_step_limit = (0.0, float("inf"))
+            unlimited = mamba(**tokens).logits.double()
+            for layer, limit in zip(mamba.backbone.layers, wide, strict=True):
+                layer.mixer.time_step_limit = limit
+        again = mamba(**tokens).logits.double()
+        exact = copy.deepcopy(mamba).double()(**tokens).logits
+    assert torch.equal(theirs, again), "behind it the model has its own scan"
+    apart = [float((one - exact).norm() / exact.norm()) for one in (theirs, ours, unlimited)]
+    assert apart[1] < 1.5 * apart[0] < 2e-2
+    assert apart[2] > 2 * apart[1]
+
+
+def test_a_mamba2_model_generates_from_the_state_that_the_kernel_left(mamba: Any) -> None:
+    prompt = torch.arange(1, 20)[None]
+    with mamba2_scans(mamba):
+        text = mamba.generate(prompt, max_new_tokens=3, do_sample=False)
+        with torch.no_grad():
+            whole = mamba(input_ids=text[:, :-1]).logits.double()
+    best, chosen = whole[0, -1].max(), whole[0, -1, text[0, -1]]
+    assert best - chosen < 0.05
+
+
+def test_a_mamba2_model_trains(mamba: Any) -> None:
+    """Each gradient is as near that in float64 as with the model's own scan."""
+    tokens = torch.arange(40)[None] * 7 % 64
+    found = []
+    for model, place in (
+        (copy.deepcopy(mamba).double(), nullcontext()),
+        (mamba, nullcontext()),
+        (mamba, mamba2_scans(mamba)),
+    ):
+        model.zero_grad()
+        with place:
+            model.train()(input_ids=tokens, labels=tokens).loss.backward()
+        found.append([one.grad.double().clone() for one in model.eval().parameters()])
+    for exact, theirs, ours in zip(*found, strict=True):
+        assert (ours - exact).norm() < 1.5 * (theirs - exact).norm() + 0.01 * exact.norm()
+
+
+def test_a_scan_that_the_kernel_does_not_do_is_refused(llama: Any) -> None:
+    x, dt, A, B = torch.zeros(1, 8, 2, 64).bfloat16(), torch.ones(1, 8, 2), -torch.ones(2), torch.zeros(1, 8, 1, 64)
+    given: list[Any] = [x, dt, A, B.bfloat16(), B.bfloat16(), 64]
+    for options, words in (
+        ({"z": x}, "got a gate"),
+        ({"seq_idx": torch.zeros(1, 8)}, r"packed sequences \(seq_idx\).*mamba_ssm"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            mamba2_scan(*given, **options)
+    with pytest.raises(ValueError, match="LlamaForCausalLM has no layer"), mamba2_scans(llama):
+        pass

@@ -13,6 +13,8 @@ from .linear import Hedgehog as Hedgehog
 from .linear import LinearAttention as LinearAttention
 from .linear import Mamba2 as Mamba2
 from .models import GptTraining as GptTraining
+from .models import Mamba2Prefill as Mamba2Prefill
 from .models import Prefill as Prefill
+from .models import Recall as Recall
 from .rows import DropoutAddLayernorm as DropoutAddLayernorm
 from .rows import Rotary as Rotary

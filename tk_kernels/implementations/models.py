@@ -10,8 +10,11 @@ from torch import Tensor
 
 from .. import toolchain
 from ..kernels.attention.operator import HEAD_DIMS, attention
+from ..kernels.based.operator import based
+from ..kernels.linear_attention.mamba2 import mamba2
+from ..kernels.linear_attention.operator import linear_attention
 from ..kernels.rotary.operator import rotary
-from .kernel import Kernel, Outputs
+from .kernel import Kernel, Outputs, Sizes
 
 
 @cache
@@ -28,8 +31,8 @@ class _Model(Kernel):
     """A model that the problem brings, compiled on a GPU, with `tk.attention` and `tk.rotary` inside."""
 
     name = "attention"
-    helpers = ("rotary",)
-    sizes = (("D", "head dims", HEAD_DIMS),)
+    helpers: tuple[str, ...] = ("rotary",)
+    sizes: Sizes = (("D", "head dims", HEAD_DIMS),)
     passes: tuple[str, ...] = ("fwd",)
 
     def supports(self, problem: Any, device: str) -> str | None:
@@ -78,3 +81,46 @@ class Prefill(_Model):
     """A prompt's prefill."""
 
     workload = "prefill"
+
+
+class Recall(_Model):
+    """A model of two layers that recalls, with the operator that the problem names as its mixer."""
+
+    workload = "recall"
+    helpers = ("based", "linear_attention")
+    sizes = ()
+
+    def bind(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
+        """The problem's call, with the mixer's kernel loaded."""
+        unit = self._unit_of(problem)
+        toolchain.load(self.unit(self._target) if unit == self.name else unit, self._target)
+        mixers = {"attention": _attending(self._target), "based": based, "mamba2": mamba2}
+        call: Callable[[], Outputs] = problem.bind(inputs, mixers.get(problem.mixer, linear_attention))
+        return call
+
+    def kernel_names(self, problem: Any) -> tuple[str, ...]:
+        """The mixer's."""
+        return (rf"kittens.*kernel_entry.*tk.*{self._unit_of(problem)}",)
+
+    def _unit_of(self, problem: Any) -> str:
+        return "linear_attention" if problem.mixer == "mamba2" else str(problem.mixer)
+
+
+class Mamba2Prefill(Kernel):
+    """A prompt's prefill by a Mamba-2 model that the problem brings, with `tk.mamba2` as its scan."""
+
+    name = "linear_attention"
+    workload = "mamba2_prefill"
+
+    def bind(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
+        """The problem's call; its model is compiled around the scan."""
+        call: Callable[[], Outputs] = problem.bind(inputs, scan=_scan)
+        return call
+
+    def foreign_kernel_names(self) -> tuple[str, ...]:
+        """Other people's scans; products and what the compiler fuses are theirs in any case."""
+        return ("_chunk_scan", "chunk_fwd")
+
+
+def _scan(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, bias: Tensor) -> Tensor:
+    return cast(Tensor, mamba2(x, dt, A, B, C, D=D, dt_bias=bias, dt_softplus=True))

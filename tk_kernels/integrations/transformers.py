@@ -7,17 +7,25 @@
 
 Dense bfloat16 batches run, causal or not, with grouped heads and with a growing cache. What the kernel does not do is
 refused in a sentence that names what to use instead; nothing goes to another implementation in silence.
+
+    with mamba2_scans(model):
+        logits = model(tokens).logits
+
+Mamba-2 layers of such models scan with `tk.mamba2`; a step of decode stays the model's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from tk_kernels.kernels.attention.operator import attention
+from tk_kernels.kernels.linear_attention.mamba2 import mamba2
 
 NAME = "tk"
 SDPA, VARLEN = "attn_implementation='sdpa'", "attn_implementation='flash_attention_2'"
@@ -122,6 +130,68 @@ def no_mask(
     plain = name in ("causal_mask_function", "bidirectional_mask_function")
     if not (allow_is_causal_skip or allow_is_bidirectional_skip or plain):
         raise _refusal(*_SEVERAL)
+
+
+SCAN = "mamba2_chunk_scan"
+"""What a module of transformers calls its scan, for which Mamba-2's own package may stand in."""
+
+
+@contextmanager
+def mamba2_scans(model: torch.nn.Module) -> Iterator[None]:
+    """Within it all models of this one's class scan their Mamba-2 layers with the kernel, in training too.
+
+    Raises ValueError for a model without such layers.
+    """
+    modules = {sys.modules[type(layer).__module__] for layer in model.modules()}
+    before = {one: getattr(one, SCAN) for one in modules if hasattr(one, SCAN)}
+    if not before:
+        raise ValueError(f"mamba2_scans: {type(model).__name__} has no layer of transformers with a {SCAN}")
+    try:
+        for one in before:
+            setattr(one, SCAN, mamba2_scan)
+        yield
+    finally:
+        for one, scan in before.items():
+            setattr(one, SCAN, scan)
+
+
+def mamba2_scan(
+    hidden_states: Tensor,
+    dt: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    chunk_size: int,
+    D: Tensor | None = None,
+    z: Tensor | None = None,
+    dt_bias: Tensor | None = None,
+    initial_states: Tensor | None = None,
+    dt_softplus: bool = False,
+    dt_limit: tuple[float, float] = (0.0, float("inf")),
+    return_final_states: bool = False,
+    **options: Any,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """`tk.mamba2` as transformers calls `mamba_chunk_scan_combined`.
+
+    hidden_states: (batch, N, H, 64) bfloat16, dt: (batch, N, H), A: (H,), B and C: (batch, N, G, S), S 64 or 128. The
+    convolution in plain PyTorch leaves them with the steps dense; then they are copied. Raises ValueError for a gate in
+    the scan, packed sequences and what `tk.mamba2` does not take.
+    """
+    if z is not None:
+        raise ValueError("mamba2_scan: got a gate (z), which the kernel does not take; gate the output")
+    packed = [name for name in ("seq_idx", "cu_seqlens") if options.get(name) is not None]
+    if packed:
+        raise ValueError(f"mamba2_scan: got packed sequences ({packed[0]}); give one sequence a row, or use mamba_ssm")
+    x, B, C = (one if one.stride(-1) == 1 else one.contiguous() for one in (hidden_states, B, C))
+    given: dict[str, Any] = {
+        "D": D,
+        "dt_bias": dt_bias,
+        "dt_softplus": dt_softplus,
+        "dt_limit": dt_limit,
+        "chunk_size": chunk_size,
+    }
+    initial = None if initial_states is None else initial_states.float()
+    return mamba2(x, dt, A, B, C, **given, initial_state=initial, return_final_state=return_final_states)
 
 
 def _starts_again(module: torch.nn.Module, position_ids: Any, keys: int) -> bool:

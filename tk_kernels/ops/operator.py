@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import UnionType
 from typing import Any, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
@@ -29,6 +29,7 @@ CARRIABLE: dict[Any, tuple[type, ...]] = {
     str: (str,),
     str | None: (str, type(None)),
     torch.dtype: (torch.dtype,),
+    Sequence[float] | None: (list, tuple, type(None)),
 }
 """What a schema takes for an annotation."""
 

@@ -189,7 +189,10 @@ def test_whole_models_are_measured_where_they_are_named(capsys: pytest.CaptureFi
     measured = reproduce._to_measure(load_exhibits(), argparse.Namespace(quick=False, exhibit=None))
     assert len(measured) > 30
     assert not [one.id for one in measured if one.by_name_only]
-    assert "minutes: gpt_training, prefill; name one with --exhibit to measure it" in capsys.readouterr().out
+    assert (
+        "minutes: recall, gpt_training, prefill, mamba2_prefill; name one with --exhibit to measure it"
+        in capsys.readouterr().out
+    )
     asked = argparse.Namespace(quick=False, exhibit=["prefill"])
     assert [one.id for one in reproduce._to_measure(choose_exhibits(["prefill"]), asked)] == ["prefill"]
 

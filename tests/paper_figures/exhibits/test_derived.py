@@ -11,6 +11,8 @@ from types import ModuleType
 import pytest
 import yaml
 
+from harness import workloads
+from harness.records.naming import problem_keys
 from paper_figures.exhibits import choose_exhibits, load_exhibits
 from paper_figures.exhibits.table6_lines_and_speedups import table as table6
 from paper_figures.intervals import Measured
@@ -304,6 +306,29 @@ def test_batches_are_a_line_a_form(tmp_path: Path, synthetic: ModuleType) -> Non
     verdicts = {one.claim.id: one.verdict for one in report.results}
     assert verdicts["batch-attention-keeps-its-ratio"] is Verdict.HOLDS
     assert verdicts["batch-linear-attentions-beat-their-baselines"] is Verdict.NOT_TESTED
+
+
+def test_mixers_are_times_over_operations(tmp_path: Path, synthetic: ModuleType) -> None:
+    """Guard: the work of a call is from the row's own rate and time, and each mixer has ours and its fastest other."""
+    for number, name in enumerate(("mixer_based", "mixer_mamba2", "recall")):
+        synthetic.write_run(tmp_path / "c", name, f"20260102T0304{number:02}Z-abc1{number:02}")
+    report = make_report(tmp_path / "c", choose_exhibits(["mixer"])).exhibits[0]
+    found = {(row[0].text, row[1].text): row for row in report.table.rows if row[2].text == "TK (ours)"}
+    assert list(found)[:3] == [("Based", "normalised"), ("Mamba-2", "state 64"), ("Mamba-2", "state 128")]
+    assert len(found) == 3 + 12
+    based = found["Based", "normalised"]
+    assert float(based[3].text) == pytest.approx(73.8, abs=0.2)
+    assert float(based[4].text) == pytest.approx(73.8 / float(based[5].text), rel=0.01)
+    assert report.draw is not None
+    drawn = report.draw()
+    assert (drawn.count('r="3"'), drawn.count('r="4"')) == (3 + 2 * 12, 3)
+    for line in (one for one in report.lines if "mixer=" in one.problem):
+        keys = problem_keys(line.problem)
+        model = workloads.parse_problem("recall", keys, dtype="bf16", direction="fwd")
+        row = found["Recall", f"{keys['mixer']}, width {keys['W']}"]
+        assert (int(line.tick), row[7].text, row[8].text) == (model.state, str(model.state), "99.8")
+    verdicts = {one.claim.id: one.verdict for one in report.results}
+    assert verdicts["mixer-based-over-attention"] is verdicts["mixer-based-beside-mamba"] is Verdict.NOT_TESTED
 
 
 def test_quick_problems_and_contestants_are_of_the_experiment() -> None:

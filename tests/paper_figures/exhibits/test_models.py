@@ -16,7 +16,7 @@ from paper_figures.recorded.selection import select
 from paper_figures.shown.case_rows import build_lines
 from paper_figures.shown.exhibit import Exhibit, fill
 
-EXHIBITS = [one for one in choose_exhibits(["gpt_training", "prefill"]) if isinstance(one, Exhibit)]
+EXHIBITS = [one for one in choose_exhibits(["gpt_training", "prefill", "mamba2_prefill"]) if isinstance(one, Exhibit)]
 
 
 @pytest.mark.parametrize("exhibit", EXHIBITS, ids=lambda one: one.id)
@@ -53,8 +53,9 @@ def test_tokens_a_second_are_of_the_headline(
     [
         (EXHIBITS[0], ["GPT of 124M weights", "GPT of 1B weights"]),
         (EXHIBITS[1], ["Llama-3.1-8B's shape", "Qwen2.5-7B's shape"]),
+        (EXHIBITS[2], ["Mamba-2 of 1.3B weights", "Mamba-2 of 2.7B weights"]),
     ],
-    ids=["gpt_training", "prefill"],
+    ids=["gpt_training", "prefill", "mamba2_prefill"],
 )
 def test_panels_are_models(exhibit: Exhibit, panels: list[str]) -> None:
     assert list(dict.fromkeys(map(exhibit.panel_of, exhibit.load_experiment().problems))) == panels

@@ -299,6 +299,8 @@ def test_a_campaign_without_an_exhibits_runs_says_so(tmp_path: Path, synthetic: 
         "gemm_clean_l2",
         "gpt_training",
         "input_distribution",
+        "mamba2_prefill",
+        "mixer_wall_clock",
         "prefill",
         "rotary_cuda_graph",
         "thundergqa",
