@@ -31,6 +31,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "prefill": {"L": 2, "H": 4, "Hkv": 2, "D": 64, "F": 128, "V": 128, "N": 40},
     "mamba2_prefill": {"L": 2, "W": 64, "V": 128, "B": 1, "N": 70},
     "recall": {"mixer": "based", "W": 64, "V": 64, "B": 4, "N": 32, "pairs": 4, "steps": 2},
+    "llama_decode": {"L": 1, "W": 64, "H": 4, "Hkv": 2, "D": 64, "F": 64, "V": 64, "B": 2, "position": 9},
     "paged_attention_decode": {"B": 3, "lengths": "5+130+64", "Q": 2, "H": 4, "Hkv": 2, "D": 64},
 }
 

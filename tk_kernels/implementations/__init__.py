@@ -12,6 +12,7 @@ from .linear import Based as Based
 from .linear import Hedgehog as Hedgehog
 from .linear import LinearAttention as LinearAttention
 from .linear import Mamba2 as Mamba2
+from .llama import LlamaDecode as LlamaDecode
 from .models import GptTraining as GptTraining
 from .models import Mamba2Prefill as Mamba2Prefill
 from .models import Prefill as Prefill
