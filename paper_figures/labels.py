@@ -19,6 +19,8 @@ IMPLEMENTATIONS: dict[str, str] = {
     "cublas_fast": "cuBLAS, fast accumulation",
     "deep_gemm": "DeepGEMM",
     "torch_compile": "torch.compile",
+    "torch_max_autotune": "torch.compile, max-autotune",
+    "torch_descent": "torch.compile, coordinate descent",
     "torch_unfused": "unfused (torch.compile)",
     "triton": "Triton",
     "quack": "quack (CuTe DSL)",
@@ -46,6 +48,8 @@ IMPLEMENTATIONS: dict[str, str] = {
     "cutlass": "CUTLASS",
     "cutlass_dsl": "CuTe DSL",
     "mlx": "MLX",
+    "sglang": "SGLang",
+    "vllm": "vLLM",
 }
 """Names of implementations that differ from their key; a key that is not here is shown as it is."""
 

@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from harness.records.naming import gpu_slug
 from harness.runs import Run
 from paper_figures.intervals import Interval, Measured
 from paper_figures.judged.quantities import (
     profile_value,
     published_share,
+    rate,
     roof_share,
     speedup,
     why_missing,
@@ -24,6 +26,8 @@ from paper_figures.labels import short_run
 from paper_figures.numbers import given, with_unit
 from paper_figures.published.claims import Claim, Point
 from paper_figures.published.reference import find, load_gpus, load_reference
+from paper_figures.recorded.gpus import gpu_name
+from paper_figures.recorded.headline import headline_latency
 from paper_figures.recorded.library_sizes import recorded_sizes
 from paper_figures.recorded.selection import Cell, Selected, kernel_build
 
@@ -146,6 +150,31 @@ class Rate(Compare):
         return _papers_share(asked)
 
 
+class Roof(Compare):
+    """The share in % of the roof that the column `metric` is of: the datasheet's, or the one that the run measured."""
+
+    def measure(self, asked: Asked) -> Measured | Missing:
+        cell = asked.cell
+        if cell is None or not cell.timed:
+            return why_missing(cell, asked.point.of)
+        missing = Missing(Verdict.NOT_COMPARABLE, f"the run has no {asked.claim.metric}")
+        return roof_share(cell, asked.claim.metric) or missing
+
+
+class Latency(Compare):
+    """The time of a call in ms, on the claim's own GPU: a time on another says nothing of it."""
+
+    def measure(self, asked: Asked) -> Measured | Missing:
+        cell, gpus = asked.cell, load_gpus()
+        if cell is None or cell.run is None or not cell.timed:
+            return why_missing(cell, asked.point.of)
+        name = gpu_name(cell.run)
+        if asked.claim.gpu not in gpus or gpu_slug(name) != gpus[asked.claim.gpu].slug:
+            return Missing(Verdict.NOT_COMPARABLE, f"an absolute time on {name}, not on {asked.claim.gpu}")
+        found = rate(cell)
+        return found.inverse().scaled(found.value * headline_latency(cell.row or {}) / 1e3)
+
+
 class OverPublished(Rate):
     """The measured share of the roof of `of` / the share of its own GPU's roof that the paper publishes for `over`."""
 
@@ -262,6 +291,8 @@ COMPARED: Mapping[str, Compare] = {
     "least_speedup": Speedup(),
     "mean_speedup": MeanSpeedup(),
     "rate": Rate(),
+    "roof": Roof(),
+    "latency": Latency(),
     "over_published": OverPublished(),
     "across": Across(),
     "profile": Profile(),

@@ -56,10 +56,10 @@ def rate(cell: Cell) -> Measured:
     return Measured(settled, work / max(blocks), work / min(blocks), settled=True)
 
 
-def roof_share(cell: Cell) -> Measured | None:
-    """The rate of a timed cell in % of the datasheet's roof; None where there is no datasheet."""
+def roof_share(cell: Cell, roof: str = "roof_pct_datasheet") -> Measured | None:
+    """The rate of a timed cell in % of the datasheet's roof, or of another column's; None where there is none."""
     assert cell.row is not None
-    percent, tflops = float(cell.row["roof_pct_datasheet"]), float(cell.row["tflops"])
+    percent, tflops = float(cell.row[roof]), float(cell.row["tflops"])
     return rate(cell).scaled(percent / tflops) if math.isfinite(percent) else None
 
 

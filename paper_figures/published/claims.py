@@ -81,6 +81,8 @@ COMPARISONS: Mapping[str, Comparison] = {
     **dict.fromkeys(SPEEDUPS, Comparison(Kind.SPEEDUP, "ratio of median latencies", "x", Better.MORE)),
     "over_published": Comparison(Kind.RATE, "measured share of the roof over a published one", "x", Better.MORE),
     "across": Comparison(Kind.OTHER, "share of the roof over that on another problem", "x", Better.MORE),
+    "roof": Comparison(Kind.RATE, "roof_pct_datasheet", "%"),
+    "latency": Comparison(Kind.OTHER, "time of a call", "ms", Better.LESS),
     "profile": Comparison(Kind.COUNTER, timed=False),
     "build": Comparison(Kind.LINES, better=Better.LESS, timed=False),
     "size": Comparison(Kind.SIZE, timed=False),
@@ -482,11 +484,8 @@ def _interval(where: str, key: str, value: Any) -> Interval:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return Interval(float(value), float(value))
     if isinstance(value, Mapping) and value and set(value) <= {"low", "high"}:
-        ends = [
-            _number(f"{where}, {key}", end, value.get(end, away))
-            for end, away in (("low", -math.inf), ("high", math.inf))
-        ]
-        interval = Interval(*ends)
+        ends = {"low": -math.inf, "high": math.inf, **value}
+        interval = Interval(*(_number(f"{where}, {key}", end, one) for end, one in ends.items()))
         if interval.low <= interval.high:
             return interval
     raise PaperFiguresError(f"{where}: {key} is {value!r}, needs to be a number or low and high in ascending order")
