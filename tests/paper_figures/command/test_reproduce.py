@@ -190,7 +190,7 @@ def test_whole_models_are_measured_where_they_are_named(capsys: pytest.CaptureFi
     assert len(measured) > 30
     assert not [one.id for one in measured if one.by_name_only]
     assert (
-        "minutes: recall, gpt_training, prefill, mamba2_prefill; name one with --exhibit to measure it"
+        "minutes: recall, llama_decode, gpt_training, prefill, mamba2_prefill; name one with --exhibit to measure it"
         in capsys.readouterr().out
     )
     asked = argparse.Namespace(quick=False, exhibit=["prefill"])

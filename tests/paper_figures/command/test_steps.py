@@ -61,6 +61,7 @@ def test_what_is_built_beforehand_is_what_the_contestants_load() -> None:
         "fig8_attention": ("attention", "paged_attention_decode", "decode_plan"),
         "prefill": ("attention", "rotary"),
         "thundermla": ("mla_decode", "decode_plan"),
+        "llama_decode": ("llama_decode",),
     }
     for name, kernels in loads.items():
         assert steps.verified_kernels([by_id[name]]) == kernels
@@ -95,11 +96,11 @@ def test_time_is_announced_from_the_harness_own_estimate() -> None:
     # An upper bound: what was recorded took 44 minutes, with two exhibits cut short and without the last four. The
     # longest is gemm_random, of 200 problems.
     models = [one for one in MEASURED if one.by_name_only]  # each case compiles a model
-    assert {one.id for one in models} == {"gpt_training", "mamba2_prefill", "prefill", "recall"}
+    assert {one.id for one in models} == {"gpt_training", "llama_decode", "mamba2_prefill", "prefill", "recall"}
     kernels = [one for one in MEASURED if one not in models]
     assert 55 < steps.estimated_minutes(kernels, timed=True) <= 90
     small = [one for one in models if one.id in ("mamba2_prefill", "recall")]
-    assert 20 < steps.estimated_minutes([one for one in models if one not in small], timed=True) <= 50
+    assert 40 < steps.estimated_minutes([one for one in models if one not in small], timed=True) <= 80
     assert 5 < steps.estimated_minutes(small, timed=True) <= 15  # not recorded yet
     fig8 = next(one for one in MEASURED if one.id == "fig8_attention")
     assert steps.estimated_minutes([fig8], timed=True) > len(fig8.load_experiment().problems) * 3 / 60  # each is timed
