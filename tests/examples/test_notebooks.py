@@ -12,7 +12,7 @@ NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 
 
 def test_the_notebooks_are_found() -> None:
-    assert [path.name for path in NOTEBOOKS] == ["results.ipynb", "verify_on_cpu.ipynb"]
+    assert [path.name for path in NOTEBOOKS] == ["llama_decode.ipynb", "results.ipynb", "verify_on_cpu.ipynb"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
