@@ -133,8 +133,8 @@ def make_inputs(problem: Problem, generator: torch.Generator, distribution: str)
     some = torch.randint(problem.position, (2, *cache[:3], 1), generator=generator, device=device)
     ends = [torch.zeros_like(some[0]), some[0], some[1] - some[1] % TILE, some[1] - some[1] % TILE + TILE - 1]
     where = torch.cat([*ends, torch.full_like(some[0], problem.position - 1)], -1).clamp_(max=problem.position - 1)
-    where = where[..., None].expand(*where.shape, problem.D)
-    caches["v_cache"].scatter_(3, where, normal(tuple(where.shape), max(1.0, NEEDLE * keys)))
+    large = torch.ones(cache[:4], dtype=torch.bfloat16, device=device)
+    caches["v_cache"] *= large.scatter_(3, where, max(1.0, NEEDLE * keys))[..., None]  # some are drawn twice
     frequencies = BASE ** (-torch.arange(0, problem.D, 2, dtype=torch.float64, device=device) / problem.D)
     angles = torch.outer(torch.arange(keys, dtype=torch.float64, device=device), frequencies)
     return {

@@ -76,6 +76,16 @@ def test_ours_and_torch_are_right_repeat_themselves_and_follow_the_tokens(who: A
     assert not torch.equal(first[0], again[0])
 
 
+def test_inputs_of_one_seed_are_the_same_and_each_key_is_large_somewhere() -> None:
+    """Guard: of needles that were drawn twice a GPU took either, so that input sets had different caches."""
+    one = problem(position=130, L=16, Hkv=8)
+    first, again = drawn(one), drawn(one)
+    assert all(torch.equal(first[name], tensor) for name, tensor in again.items())
+    large = first["v_cache"].float().square().mean(-1).sqrt() > 10
+    assert bool(large.flatten(0, 2).any(0)[[0, 63, 64, 127, 128, 129]].all())
+    assert 2 <= int(large.sum(-1).min()) <= int(large.sum(-1).max()) <= 5
+
+
 def changed(name: str, change: Callable[[Tensor], object]) -> Callable[[dict[str, Tensor]], None]:
     def apply(inputs: dict[str, Tensor]) -> None:
         inputs[name] = inputs[name].clone()
