@@ -460,6 +460,7 @@ RIGHT: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     ),
     "llama_decode": (
         *_LOADER_WAITS,
+        ("barrier", _TOKEN, "sync_warp();", "a warp's lanes go together here"),
         ("wait", _INTERPRETER, "wait(over[1], 0);", "the last instruction raises no counter"),
         ("wait", _QUEUE, "wait(over, 0);", "the storer has the last sums, for which the consumers awaited all"),
         ("operation", _TOKEN, "clear_sums(own); «clear_results(own);» } kittens_device", _CLEARED),

@@ -497,6 +497,7 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
         if (left <= 16) {
 #pragma unroll 1
             for (int i = 0; i < 2; i++) put_fresh(i == 0 ? in.k : in.v, tile, shared.fresh[i], left - 1);
+            sync_warp();  // lanes multiply by what others have stored
             fence_async();
         }
         rt_fl<16, 16> scores;
