@@ -4,31 +4,18 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import contextvars
 import math
 import sys
-from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
-from ...ops.library import compiled, has_elements, loaded_on_gpus
+from ...ops.library import has_elements, loaded_on_gpus
 from ...ops.operands import launch
 from ...ops.operator_form import Parts
+from ...ops.recording import unit_for
 from .plan import DecodePlan, PlannedCall, decode_plan
-
-_log: contextvars.ContextVar[Tensor | None] = contextvars.ContextVar("log", default=None)
-
-
-@contextlib.contextmanager
-def recording(log: Tensor) -> Iterator[None]:
-    """Within, decode calls of this thread run the kernels that record, into `log` (see `tk_kernels.trace`)."""
-    token = _log.set(log)
-    try:
-        yield
-    finally:
-        _log.reset(token)
 
 
 def stalled_counter() -> str:
@@ -93,16 +80,12 @@ def launch_planned(
     out = q.new_empty((batch, new_tokens, heads, dim))
     lse = q.new_empty((batch, heads, new_tokens), dtype=torch.float32) if return_lse else None
     if has_elements(q):
-        folder = kernel if _log.get() is None else "decode_trace"
-        if (log := _log.get()) is not None:
-            if log.shape[0] < sizes[0] or log.shape[2] < sizes[1]:
-                raise ValueError("plan: is larger than the one that is recorded; record the call with its own plan")
-            compiled(folder, q.device, "record_into")(log)
+        unit = unit_for(kernel, "decode_trace", q.device, sizes[0], sizes[1])
         # A replay of a graph has the lengths of the plan's last `refill`.
         told = None if q.is_cuda and torch.cuda.is_current_stream_capturing() else seqlens
         factor = float(width**-0.5 if scale is None else scale)
         rest = (caches[0], caches[-1], block_table, told, buffer, words, out, lse, *sizes, factor)
-        launch(folder, kernel, {"q": q}, rest)
+        launch(unit, kernel, {"q": q}, rest)
     return out if lse is None else (out, lse)
 
 
