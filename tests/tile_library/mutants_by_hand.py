@@ -39,7 +39,9 @@ _ALL_SLOTS, _SHARE_END = "t.first_slot + t.slots", "t.first_slot + t.slots * (wa
 _OF_HEAD = "(t.sequence * g.heads.value + head) * g.new_tokens"
 _USE = "Kernel::use(own, in.take(), t, n, g);"
 _STORE_ACT = "kittens::store(g.act, sum, element_coord{0, t.layer, s, column});"
-_ACT_SIGNALS = (_TOKEN, "«t.signals >= 0») signal", "t.signals >= 0 && t.opcode != opcode::gate_up")
+_SIGNALS = "signal(g.ready[t.signals]);"
+_ACT_SIGNALS = (_TOKEN, _SIGNALS, f"if (t.opcode != opcode::gate_up) {_SIGNALS}")
+_HIGHEST = "(map(word, word, [](float w) { return w < INFINITY ? w : 0.f; }), max(word))"
 _FIRST_TURN = "if (warpgroup_index() == 1) pass_turn();"
 _FIRST_STATE = "warpgroup::store(own.state[0], state);"
 _FACTORS = "warpgroup::load(left, out.y[0].real);"
@@ -167,9 +169,18 @@ WRITTEN: dict[str, tuple[Change | tuple[Change, ...], ...]] = {
         (_BASED, "a + b + rows_before + 1e-6f", "a + b + 1e-6f"),
     ),
     "llama_decode": (
-        (_TOKEN, "g.ready[t.awaited], «t.at_least», false", "t.at_least - 1"),
-        ((_TOKEN, _STORE_ACT, f"if (n + 1 == t.count) signal(g.ready[t.signals]); {_STORE_ACT}"), _ACT_SIGNALS),
-        (_TOKEN, _STORE_ACT, f"{_STORE_ACT} if (n + 1 < t.count) signal(g.ready[t.signals]);"),
+        (_TOKEN, "g.ready[t.signals - 1], «t.at_least * (t.round + 1)», false", "t.at_least * (t.round + 1) - 1"),
+        (_TOKEN, "t.at_least * «(t.round + 1)», false", "1"),
+        # rounds, and their tokens
+        (_TOKEN, "g.said(), «block_count() * t.round», false", "block_count() * t.round - 1"),
+        (_TOKEN, "t.layer == 0 && n == 0 && «t.round > 0») await", "false"),
+        (_TOKEN, "sequence}) + «round» + 1;", "0"),
+        (_TOKEN, "s * g.rounds + «t.round»);", "0"),
+        (_TOKEN, "l == top && «w < word»", "w > word"),
+        (_TOKEN, "return «l > b» ? 1.f : 0.f;", "l >= b"),
+        (_TOKEN, "lowest = «min(word)»", _HIGHEST),
+        ((_TOKEN, _STORE_ACT, f"if (n + 1 == t.count) {_SIGNALS} {_STORE_ACT}"), _ACT_SIGNALS),
+        (_TOKEN, _STORE_ACT, f"{_STORE_ACT} if (n + 1 < t.count) {_SIGNALS}"),
         (
             (_INTERPRETER, _USE, f"auto& page = in.take(); in.release(); {_USE.replace('in.take()', 'page')}"),
             (_INTERPRETER, f"{_USE} «in.release();»", ";"),

@@ -14,7 +14,8 @@ from tk_kernels import LlamaShape
 
 SMALL = LlamaShape(layers=2, width=512, inner=1024, heads=8, kv_heads=2, dim=64, vocabulary=1024)
 HEADER, INSTRUCTION = 16, 16
-OPCODE, LAYER, AWAITED, AT_LEAST, SIGNALS, FIRST, COUNT, SLOT, SEQUENCE, KV_HEAD, SPLIT = range(11)
+OPCODE, LAYER, SIGNALS, AT_LEAST, FIRST, COUNT, SLOT = range(7)
+SEQUENCE, KV_HEAD, SPLIT = FIRST, COUNT, SLOT
 QKV, ATTEND, OUT, GATE_UP, DOWN, HEAD = range(1, 7)
 SPLITS, PROJECTED_SLOTS, ADDED_SLOTS = 12, 13, 14
 
@@ -157,20 +158,92 @@ def test_the_same_bits_from_every_seed_and_position_by_position(device: str, mon
     assert not torch.equal(seen[0], seen[1])
 
 
-@pytest.mark.gpu
-def test_a_cuda_graph_counts_positions_on() -> None:
-    given, plan = drawn(SMALL, 70, "cuda"), tk.llama_plan(SMALL)
-    at(given, [60])
+@pytest.mark.parametrize(
+    ("changed", "extra"),
+    [
+        ({}, {}),
+        ({"heads": 4, "kv_heads": 1, "dim": 128, "batch": 3, "layers": 1}, {"normed": True, "biased": True}),
+    ],
+)
+def test_several_tokens_a_launch_are_those_of_one_each(
+    device: str, changed: dict[str, int], extra: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Across a page of keys; to the bit, in the caches too."""
+    shape, rounds = SMALL._replace(**changed), 5
+    positions = [60, 3, 126][: shape.batch]
+    given = drawn(shape, 132, device, **extra)
+    given["head"] = given["embedding"].roll(1, 0)  # else a token is often followed by itself
+    plan = tk.llama_plan(shape, device=device, blocks=4)
+    at(given, positions)
+    caches = [given[name].clone() for name in ("k_cache", "v_cache")]
+    together = torch.full((shape.batch, rounds), -1, dtype=torch.int32, device=device)
+    monkeypatch.setenv("KITTENS_SEED", "3")
+    tk.llama_decode(**given, plan=plan, chosen=together)
+    assert not plan.words.any()
+    one_by_one = given | {"logits": given["logits"].clone(), "k_cache": caches[0], "v_cache": caches[1]}
+    for column in together.T:
+        tk.llama_decode(**one_by_one, plan=plan)
+        one_by_one["tokens"] = one_by_one["logits"].argmax(-1).int()
+        one_by_one["positions"] = one_by_one["positions"] + 1
+        assert torch.equal(column, one_by_one["tokens"])
+    assert len(together[0].unique()) > 2
+    for name in ("logits", "k_cache", "v_cache"):
+        assert torch.equal(given[name].nan_to_num(7.0), one_by_one[name].nan_to_num(7.0))
+
+
+def test_of_equal_logits_the_lowest_token_is_chosen(device: str) -> None:
+    """Within a row block, a block and the launch; all are equal, too, and all below zero."""
+    shape = SMALL._replace(layers=1)
+    given, plan = drawn(shape, 8, device), tk.llama_plan(shape, device=device, blocks=4)
+    chosen = torch.zeros(1, 1, dtype=torch.int32, device=device)
     tk.llama_decode(**given, plan=plan)
+    best = given["embedding"][int(given["logits"].argmax())]
+    for lowest, *others in ([37, 41, 46], [37, 60, 200], [250, 255, 700, 1000], [1023], range(1024)):
+        given["head"] = given["embedding"] * 0.125
+        given["head"][[lowest, *others]] = best
+        tk.llama_decode(**given, plan=plan, chosen=chosen)
+        assert int(chosen) == lowest
+    given["head"] = -best.repeat(1024, 1)
+    given["head"][[300, 301, 900]] *= 0.5
+    tk.llama_decode(**given, plan=plan, chosen=chosen)
+    assert int(chosen) == 300
+
+
+def test_the_largest_logit_of_more_blocks_than_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KITTENS_MULTIPROCESSORS", "130")
+    shape = LlamaShape(layers=1, width=64, inner=64, heads=1, kv_heads=1, dim=64, vocabulary=16 * 130)
+    given, plan = drawn(shape, 2, "cpu"), tk.llama_plan(shape, device="cpu", blocks=130)
+    chosen = torch.zeros(1, 1, dtype=torch.int32)
+    tk.llama_decode(**given, plan=plan)
+    best = given["embedding"][int(given["logits"].argmax())]
+    for lowest, *others in ([16 * 129 + 3], [16 * 100 + 5, 16 * 128]):
+        given["head"] = given["embedding"] * 0.125
+        given["head"][[lowest, *others]] = best
+        tk.llama_decode(**given, plan=plan, chosen=chosen)
+        assert int(chosen) == lowest
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rounds", [None, 16])
+def test_a_cuda_graph_counts_positions_on(rounds: int | None) -> None:
+    """A step, or several tokens a launch, captured once: the position moves between replays."""
+    many = rounds or 1
+    given, plan = drawn(SMALL, 60 + 4 * many, "cuda"), tk.llama_plan(SMALL)
+    at(given, [60])
+    more = {} if rounds is None else {"chosen": torch.zeros(1, many, dtype=torch.int32, device="cuda")}
+    tk.llama_decode(**given, plan=plan, **more)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        tk.llama_decode(**given, plan=plan)
-        given["positions"] += 1
-    for position in range(60, 66):
+        tk.llama_decode(**given, plan=plan, **more)
+        given["positions"] += many
+    for position in range(60, 60 + 4 * many, many):
         graph.replay()
-        found = given["logits"].clone()
+        found = {name: one.clone() for name, one in (given | more).items() if name in ("logits", "chosen")}
         again = given | {"positions": torch.full_like(given["positions"], position)}
-        assert torch.equal(found, tk.llama_decode(**again, plan=plan))
+        assert torch.equal(found["logits"], tk.llama_decode(**again, plan=plan, **more))
+        assert torch.equal(found.get("chosen", torch.empty(0)), more.get("chosen", torch.empty(0)))
+    assert int(given["positions"]) == 60 + 4 * many
+    assert not plan.words.any()
 
 
 @pytest.mark.parametrize(
@@ -221,8 +294,7 @@ def assert_all_are_multiplied_once(plan: tk.LlamaPlan) -> Tensor:
         op, layer = (HEAD, 0) if n == 5 * s.layers else (n % 5 + 1, n // 5)
         here = (queues[..., OPCODE] == op) & (queues[..., LAYER] == layer)
         own = queues[here]
-        assert (own[:, AWAITED] == n - 1).all()
-        assert (own[:, SIGNALS] == (-1 if op == HEAD else n)).all()
+        assert (own[:, SIGNALS] == n).all()
         assert (own[:, AT_LEAST] == (0 if n == 0 else attends if op == OUT else blocks)).all()
         if op == ATTEND:
             parts = (own[:, SEQUENCE] * s.kv_heads + own[:, KV_HEAD]) * splits + own[:, SPLIT]
@@ -256,7 +328,7 @@ def test_a_program_that_waits_for_ever_is_told() -> None:
 
     assert "awaits 5 signals of counter 0 for ever, which has 4" in words(1, AT_LEAST, 1)
     assert "for ever" in words(0, OPCODE, -QKV)  # a stop: nothing is this block's
-    assert "counter 99 does not exist" in words(0, SIGNALS, 99)
+    assert "counter 98 does not exist" in words(0, SIGNALS, 99)
 
 
 def test_what_no_kernel_takes_is_refused_in_words() -> None:
@@ -287,4 +359,15 @@ def test_a_call_that_is_wrong_is_refused_in_words() -> None:
     refused(r"tokens: got \[1024\], needs 0 to 1023", tokens=torch.tensor([1024]).int())
     refused(r"k_cache: needs to be contiguous", k_cache=given["k_cache"].mT.contiguous().mT)
     refused("cos: got shape .* needs T >= N|cos: .*a row for each position of the cache, 8", cos=given["cos"][:4])
+    refused(
+        r"positions: got \[6\], needs 0 to 5: the cache has 8 positions, and 3 are appended",
+        positions=torch.tensor([6]).int(),
+        chosen=torch.zeros(1, 3).int(),
+    )
+    refused("chosen: got room for 9 tokens, the cache has 8 positions", chosen=torch.zeros(1, 9).int())
+    few = drawn(SMALL._replace(vocabulary=48), 8, "cpu")
+    few["chosen"] = torch.zeros(1, 1, dtype=torch.int32)
+    plan_of_few = tk.llama_plan(SMALL._replace(vocabulary=48), device="cpu")
+    with pytest.raises(ValueError, match="a vocabulary of 48 has less than 16 tokens for each of 4 blocks"):
+        tk.llama_decode(**few, plan=plan_of_few)
     refused(r"more blocks|device holds", plan=tk.llama_plan(SMALL, device="cpu", blocks=5))

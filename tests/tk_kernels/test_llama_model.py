@@ -79,6 +79,52 @@ def test_a_step_by_hand_and_a_sampler() -> None:
     assert torch.equal(model.generate([prompt], 9, stop=[int(by_hand[1])]), torch.stack(by_hand[:2], 1))
 
 
+def test_several_tokens_a_launch_are_those_of_one_each(device: str) -> None:
+    """Stops are looked for between launches, and what lies behind them is left out; a graph goes on from its cache."""
+    model = Llama.from_transformers(made("Qwen3", device), positions=64)
+    prompts = [torch.arange(7), torch.arange(50, 53)]
+    one_each = model.generate(prompts, 12, tokens_a_launch=1)
+    assert one_each.shape == (2, 12)
+    for many in (4, 16):
+        assert torch.equal(model.generate(prompts, 12, tokens_a_launch=many), one_each)
+    ends = [int(one_each[0, 3]), int(one_each[1, 6])]
+    stopped = [model.generate(prompts, 12, tokens_a_launch=many, stop=ends) for many in (1, 5, 16)]
+    assert torch.equal(stopped[0], one_each[:, : stopped[0].shape[1]])
+    assert stopped[0].shape[1] <= 7
+    assert all(torch.equal(stopped[0], one) for one in stopped)
+
+    cache = model.cache(2, 40)
+    first = model.prefill(prompts, cache).argmax(-1).int()
+    assert torch.equal(model.steps(first, cache, 6), one_each[:, 1:7])
+    assert cache.lengths == cache.positions.tolist() == [13, 9]
+    assert torch.equal(model.steps(one_each[:, 6].contiguous(), cache, 5), one_each[:, 7:])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("count", [1, 16])
+def test_a_cuda_graph_of_steps_goes_on_where_its_last_replay_ended(count: int) -> None:
+    model = Llama.from_transformers(made("Llama", "cuda"), positions=256)
+    prompt = [torch.arange(7)]
+    wanted = model.generate(prompt, 1 + 4 * count)
+    cache = model.cache(1, 200)
+    token = model.prefill(prompt, cache).argmax(-1).int()
+
+    def step() -> None:
+        token.copy_(model.steps(token, cache, count)[:, -1])
+
+    positions, first = cache.positions.clone(), token.clone()
+    step()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    cache.positions.copy_(positions)
+    token.copy_(first)
+    for replay in range(1, 5):
+        graph.replay()
+        assert int(token) == int(wanted[0, replay * count])
+    assert int(cache.positions) == 7 + 4 * count
+
+
 def test_a_prefilled_cache_is_the_one_that_steps_make() -> None:
     model = Llama.from_transformers(made("Qwen3"), positions=32)
     prompt = torch.arange(20, 30)
@@ -122,5 +168,13 @@ def test_what_it_does_not_do_is_refused_in_words() -> None:
     logits = model.prefill([torch.arange(4)], cache)
     with pytest.raises(ValueError, match="cache: is full, it has 4 positions"):
         model.step(logits.argmax(-1).int(), cache)
+    three = model.cache(1, 4)
+    logits = model.prefill([torch.arange(3)], three)
+    with pytest.raises(ValueError, match="cache: is full, it has 4 positions and 3 tokens; no 2 more fit"):
+        model.steps(logits.argmax(-1).int(), three, 2)
+    with pytest.raises(ValueError, match="count: got 0, needs an integer from 1"):
+        model.steps(torch.zeros(1, dtype=torch.int32), model.cache(1, 4), 0)
+    with pytest.raises(ValueError, match="tokens_a_launch: got 0, needs an integer from 1"):
+        model.generate([torch.arange(2)], 3, tokens_a_launch=0)
     with pytest.raises(ValueError, match="cache: is not empty"):
         model.prefill([torch.arange(2)], cache)

@@ -1,9 +1,10 @@
-"""A Llama that decodes a token a launch (`llama_decode`), with the weights of a model of the `transformers` package.
+"""A Llama that decodes by whole launches (`llama_decode`), with the weights of a model of the `transformers` package.
 
     model = Llama.from_transformers(AutoModelForCausalLM.from_pretrained(name, dtype=torch.bfloat16).cuda())
     tokens = model.generate([prompt], new_tokens=128)
 
-The prompt is computed by PyTorch, every token behind it in one launch; who samples sees its logits in between.
+The prompt is computed by PyTorch, the tokens behind it sixteen to a launch. Who samples has a launch for each token,
+and sees its logits.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..kernels.llama_decode.operator import LlamaPlan, LlamaShape, llama_decode, llama_plan
+from ..ops.options import integer
 
 KINDS = ("llama", "qwen2", "qwen3")
 ROTARY = ("default", "linear", "llama3", "yarn")
@@ -136,17 +138,19 @@ class Llama:
         The tokens' keys and values are appended. A CUDA graph captures a step; its replays count `cache.positions` on,
         and not `cache.lengths`. Raises ValueError where the cache is full or of another batch.
         """
-        batch, full = len(cache.lengths), cache.k.shape[3]
-        if max(cache.lengths) >= full:
-            raise ValueError(f"cache: is full, it has {full} positions; make a longer one")
-        logits = torch.empty((batch, self.shape.vocabulary), dtype=torch.float32, device=self.device)
-        weights = vars(self.weights)
-        llama_decode(
-            logits, tokens, cache.positions, cache.k, cache.v, **weights, plan=self._plan(batch), epsilon=self.epsilon
-        )
-        cache.positions += 1
-        cache.lengths = [length + 1 for length in cache.lengths]
-        return logits
+        return self._launch(tokens, cache, None)
+
+    @torch.no_grad()
+    def steps(self, tokens: Tensor, cache: LlamaCache, count: int) -> Tensor:
+        """The `count` tokens that follow one more of each sequence, (batch, count) int32: one launch.
+
+        The largest logit decides, of equal ones the lowest token. `tokens` and the new ones but for the last are
+        appended: that one begins the next call. All bits, CUDA graphs and errors are those of as many single steps.
+        """
+        integer("count", count, 1, 1 << 24)
+        chosen = torch.empty((len(cache.lengths), count), dtype=torch.int32, device=self.device)
+        self._launch(tokens, cache, chosen)
+        return chosen
 
     @torch.no_grad()
     def prefill(self, prompts: Sequence[Tensor], cache: LlamaCache) -> Tensor:
@@ -168,28 +172,47 @@ class Llama:
         prompts: Sequence[Tensor],
         new_tokens: int,
         *,
+        tokens_a_launch: int = 16,
         sample: Callable[[Tensor], Tensor] | None = None,
         stop: Collection[int] = (),
     ) -> Tensor:
         """New tokens of each sequence behind its prompt, (batch, up to new_tokens) int32.
 
         prompts: a tensor of whole numbers each. sample: makes tokens (batch,) of logits (batch, vocabulary); without it
-        the largest is taken. Ends early where every sequence has had a token of `stop`.
+        the largest is taken, in launches of so many tokens. Ends early where every sequence has had a token of `stop`,
+        which is looked for between launches: what a launch makes behind that is left out.
         """
+        integer("new_tokens", new_tokens, 1, 1 << 24)
+        integer("tokens_a_launch", tokens_a_launch, 1, 1 << 24)
         cache = self.cache(len(prompts), max(map(len, prompts)) + new_tokens)
-        logits, made = self.prefill(prompts, cache), []
-        stopped = torch.zeros(len(prompts), dtype=torch.bool, device=self.device)
         ends = torch.tensor(list(stop), dtype=torch.int32, device=self.device)
-        for i in range(new_tokens):
-            tokens = (logits.argmax(-1) if sample is None else sample(logits)).to(torch.int32)
-            made.append(tokens)
-            if stop:
-                stopped |= torch.isin(tokens, ends)
-                if bool(stopped.all()):
-                    break
-            if i + 1 < new_tokens:
-                logits = self.step(tokens, cache)
-        return torch.stack(made, 1)
+        choose = sample or (lambda logits: logits.argmax(-1))
+        made = choose(self.prefill(prompts, cache)).to(torch.int32)[:, None]
+        while True:
+            goes_on = ~(torch.isin(made, ends).cumsum(1) > 0).all(0)  # behind each column
+            if stop and not bool(goes_on[-1]):
+                return made[:, : int(goes_on.sum()) + 1]
+            count = min(tokens_a_launch, new_tokens - made.shape[1])
+            if count == 0:
+                return made
+            last = made[:, -1].contiguous()
+            more = self.steps(last, cache, count) if sample is None else sample(self.step(last, cache))[:, None]
+            made = torch.cat([made, more.to(torch.int32)], 1)
+
+    def _launch(self, tokens: Tensor, cache: LlamaCache, chosen: Tensor | None) -> Tensor:
+        """Logits of the last of the tokens, of which there is one where none is `chosen`."""
+        batch, full, count = len(cache.lengths), cache.k.shape[3], 1 if chosen is None else chosen.shape[1]
+        if max(cache.lengths) + count > full:
+            raise ValueError(
+                f"cache: is full, it has {full} positions and {max(cache.lengths)} tokens; no {count} more fit, "
+                "make a longer one"
+            )
+        logits = torch.empty((batch, self.shape.vocabulary), dtype=torch.float32, device=self.device)
+        operands, plan = (logits, tokens, cache.positions, cache.k, cache.v), self._plan(batch)
+        llama_decode(*operands, **vars(self.weights), plan=plan, chosen=chosen, epsilon=self.epsilon)
+        cache.positions += count
+        cache.lengths = [length + count for length in cache.lengths]
+        return logits
 
     def _plan(self, batch: int) -> LlamaPlan:
         if batch not in self._plans:

@@ -23,7 +23,7 @@ inline program::exchange exchange_of(const std::int32_t* one) {
 }
 
 struct instruction {
-    int opcode, layer, first, count, awaited, signals;
+    int opcode, layer, first, count, awaited, signals, round = 0;
     bool last;
 
     template <typename Row> kittens_device void read(Row& row) {
@@ -38,7 +38,7 @@ template <typename Recorder = unrecorded> struct kernel {
     using page = st_bf<16, 128>;
     using input = st_bf<16, size>;
     using instruction = products::instruction;
-    static constexpr int steps = size / page::cols, consumer_bytes = int(sizeof(input));
+    static constexpr int steps = size / page::cols, kept_bytes = int(sizeof(input));
     struct part {
         st_fl<16, 16> sums[consumers];
     };
@@ -49,14 +49,15 @@ template <typename Recorder = unrecorded> struct kernel {
         counters ready;
         int capacity;
     };
-    struct consumer {
+    struct keeping {
         input& x;
         rt_fl<16, 16> sum;
 
-        kittens_device consumer(shared_allocator& memory, const globals&) : x(*memory.allocate<input>("x")) {}
+        kittens_device keeping(shared_allocator& memory, const globals&) : x(*memory.allocate<input>("x")) {}
     };
 
     kittens_device static void prefetch(const globals& g) { prefetch_maps(g.weights); }
+    kittens_device static int rounds(const globals&) { return 1; }
     kittens_device static int in_flight(const instruction& t, const globals&) { return 2 + t.layer % 2; }
     kittens_device static int pages_of(const instruction& t, const globals&) { return steps * t.count; }
     kittens_device static bool leaves(const instruction&, int n, const globals&) { return n % steps == steps - 1; }
@@ -65,31 +66,31 @@ template <typename Recorder = unrecorded> struct kernel {
         load_async(into, g.weights, coord{0, t.layer, t.first + n / steps, n % steps}, full);
     }
     template <typename Team>
-    kittens_device static void begin(consumer& own, const Team& all, const instruction& t, const globals& g) {
+    kittens_device static void begin(keeping& own, const Team& all, const instruction& t, const globals& g) {
         if (t.awaited > 0) all.await_together(g.ready[t.layer - 1], t.awaited, false);
         group<consumers>::load(own.x, g.x, coord{0, t.layer, 0, 0});
         all.sync();
         zero(own.sum);
     }
-    kittens_device static void use(consumer& own, page& in, const instruction&, int n, const globals&) {
+    kittens_device static void use(keeping& own, page& in, const instruction&, int n, const globals&) {
         constexpr int columns = page::cols / consumers;
         rt_bf<16, columns> x, w;
         kittens::load(x, subtile<16, columns>(own.x, 0, consumers * (n % steps) + warp_index()));
         kittens::load(w, subtile<16, columns>(in, 0, warp_index()));
         mma_ABt(own.sum, x, w);
     }
-    kittens_device static void leave(part& out, consumer& own, const instruction&, int, const globals&) {
+    kittens_device static void leave(part& out, keeping& own, const instruction&, int, const globals&) {
         kittens::store(out.sums[warp_index()], own.sum);
         zero(own.sum);
     }
-    kittens_device static void store(part& left, const instruction& t, int n, const globals& g) {
+    kittens_device static void store(part& left, keeping&, const instruction& t, int n, const globals& g) {
         rt_fl<16, 16> sum, other;
         kittens::load(sum, left.sums[0]);
         kittens::load(other, left.sums[1]);
         add(sum, sum, other);
         kittens::store(g.x, sum, element_coord{0, t.layer + 1, 0, 16 * (t.first + n / steps)});
     }
-    kittens_device static void end(const instruction& t, const globals& g) {
+    kittens_device static void end(keeping&, const instruction& t, const globals& g) {
         if (t.signals > 0) signal(g.ready[t.layer]);
     }
 };

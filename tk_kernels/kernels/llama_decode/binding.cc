@@ -25,13 +25,17 @@ std::int64_t scratch_floats(TensorView made) { return llama::shape(host(made).da
 std::int64_t llama_decode(TensorView logits, TensorView tokens, TensorView positions, TensorView k, TensorView v,
                           TensorView embedding, TensorView qkv, TensorView out, TensorView gate, TensorView up,
                           TensorView down, TensorView head, TensorView norms, TensorView cosine, TensorView sine,
-                          Optional<TensorView> bias, Optional<TensorView> head_norms, TensorView program,
-                          TensorView own, TensorView words, TensorView scratch, double epsilon, std::int64_t in_flight,
-                          std::int64_t in_flight_head) {
+                          Optional<TensorView> chosen, Optional<TensorView> bias, Optional<TensorView> head_norms,
+                          TensorView program, TensorView own, TensorView words, TensorView scratch, double epsilon,
+                          std::int64_t in_flight, std::int64_t in_flight_head) {
     const auto data = [](const char* name, const TensorView& tensor) {
         if (!is_dense(tensor))
             TVM_FFI_THROW(ValueError) << name << ": needs to be contiguous, from a multiple of 16 bytes on";
         return tensor.data_ptr();
+    };
+    const auto integers = [](const char* name, const TensorView& tensor) {
+        if (!tensor.IsContiguous()) TVM_FFI_THROW(ValueError) << name << ": needs to be contiguous";
+        return static_cast<int*>(tensor.data_ptr());
     };
     const auto given = [&](const char* name, const Optional<TensorView>& tensor) {
         return tensor.has_value() ? data(name, tensor.value()) : nullptr;
@@ -50,14 +54,16 @@ std::int64_t llama_decode(TensorView logits, TensorView tokens, TensorView posit
                                  given("head_norms", head_norms),
                                  static_cast<const float*>(data("cos", cosine)),
                                  static_cast<const float*>(data("sin", sine)),
-                                 static_cast<const int*>(data("positions", positions)),
-                                 static_cast<const int*>(data("tokens", tokens)),
+                                 integers("positions", positions),
+                                 integers("tokens", tokens),
                                  static_cast<float*>(data("logits", logits)),
+                                 chosen.has_value() ? integers("chosen", chosen.value()) : nullptr,
                                  static_cast<float*>(scratch.data_ptr()),
                                  static_cast<const int*>(program.data_ptr()),
                                  static_cast<int*>(words.data_ptr()),
                                  k.size(3),
                                  epsilon,
+                                 chosen.has_value() ? narrow(chosen.value().size(1)) : 1,
                                  narrow(in_flight),
                                  narrow(in_flight_head)};
     launching_blocks([&] { llama::launch(problem, host(own), stream_of(logits)); }, llama::stalled);

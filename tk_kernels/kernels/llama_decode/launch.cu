@@ -39,6 +39,10 @@ std::string stalled() { return stalled_counter(); }
 void launch(const problem& p, std::span<const std::int32_t> own, void* stream) {
     const shape s(own.data());
     if (const std::string words = refusal(s); !words.empty()) throw std::invalid_argument("llama_decode: " + words);
+    if (p.chosen != nullptr && s.row_blocks(opcode::head) < s.blocks)
+        throw std::invalid_argument("llama_decode: a vocabulary of " + std::to_string(s.vocabulary) +
+                                    " has less than 16 tokens for each of " + std::to_string(s.blocks) +
+                                    " blocks, which choose them together; make a plan for fewer blocks");
     s.dim == 64 ? launch_64(p, own, stream) : launch_128(p, own, stream);
 }
 

@@ -22,6 +22,7 @@ void launch_of(const problem& p, std::span<const std::int32_t> own, void* stream
     float* const partial = added + s.added_floats();
     float* const lse = partial + s.partials() * s.dim;
     float* const act = lse + s.logarithms();
+    float* const best = act + s.act_floats();
     const typename Kernel::globals g{{to},
                                      {data(p.qkv), 1, L, s.projected(), W},
                                      {data(p.out), 1, L, W, s.queries()},
@@ -45,6 +46,9 @@ void launch_of(const problem& p, std::span<const std::int32_t> own, void* stream
                                      {lse, 1, 1, 1, s.partials()},
                                      {reinterpret_cast<bf16*>(act), 1, L, B, s.inner},
                                      {act, 1, L, B, s.inner / 2},
+                                     {best, 1, 1, 1, s.best_floats()},
+                                     {best + s.best_floats(), 1, 1, 1, s.best_floats()},
+                                     {reinterpret_cast<float*>(p.chosen), 1, 1, 1, B * p.rounds},
                                      {p.logits, 1, 1, B, s.vocabulary},
                                      {p.program + header_ints, 1, 1, std::int64_t(blocks) * capacity, instruction_ints},
                                      {p.words, counters},
@@ -64,18 +68,20 @@ void launch_of(const problem& p, std::span<const std::int32_t> own, void* stream
                                      s.batch,
                                      p.in_flight,
                                      p.in_flight_head,
+                                     p.rounds,
                                      p.bias != nullptr,
                                      p.head_norms != nullptr,
+                                     p.chosen != nullptr,
                                      float(p.epsilon),
                                      log2_e / std::sqrt(float(s.dim))};
     launch_resident<whole>({blocks, whole::shared_bytes}, stream, g);
 }
 
 // Calls `with` with the kernel that takes a shape, as a type; heads of `Dim` columns.
-template <int Dim, typename With> void choose(const shape& s, const With& with) {
+template <int Dim, typename Recorder = unrecorded, typename With> void choose(const shape& s, const With& with) {
     const bool narrow = s.width <= 2048;
-    if (s.batch == 1) narrow ? with(token<Dim, 1, 4>()) : with(token<Dim, 1, 8>());
-    else narrow ? with(token<Dim, 8, 4>()) : with(token<Dim, 4, 8>());
+    if (s.batch == 1) narrow ? with(token<Dim, 1, 4, Recorder>()) : with(token<Dim, 1, 8, Recorder>());
+    else narrow ? with(token<Dim, 8, 4, Recorder>()) : with(token<Dim, 4, 8, Recorder>());
 }
 
 }  // namespace tk::llama_decode

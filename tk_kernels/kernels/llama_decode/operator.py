@@ -1,4 +1,4 @@
-"""`llama_decode`: a token of a Llama, for each sequence of a batch, in one launch; and `llama_plan`, its program."""
+"""`llama_decode`: tokens of a Llama, for each sequence of a batch, in one launch; and `llama_plan`, its program."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from ...ops.operands import launch
 from ...ops.operator import operator
 from ...ops.operator_form import Form, Parts
 from ...ops.options import integer
+from ...ops.recording import unit_for
 
 __all__ = ["LlamaPlan", "LlamaShape", "llama_decode", "llama_plan"]
 
-HEADER_INTS, INSTRUCTION_INTS, CAPACITY, COUNTERS = 16, 16, 2, 3
+HEADER_INTS, INSTRUCTION_INTS, BLOCKS, CAPACITY, COUNTERS = 16, 16, 1, 2, 3
 """Of a program, as layout.h and kittens/program/layout.h have them."""
 CPU_BLOCKS, GPU_BLOCKS, MOST_BLOCKS = 4, 128, 4096
 """Blocks of a plan, at most: each of the CPU's is emulated. 128 divide the row blocks of most widths evenly."""
@@ -47,12 +48,13 @@ class LlamaPlan:
     def __init__(self, shape: LlamaShape, device: torch.device, blocks: int) -> None:
         self.shape, self.device, self.blocks = shape, device, blocks
         self.header = torch.zeros(HEADER_INTS, dtype=torch.int32, device="cpu")
-        self.header[1] = blocks
+        self.header[BLOCKS] = blocks
         self.header[4 : 4 + len(shape)] = torch.tensor(shape, dtype=torch.int32, device="cpu")
         if words := str(self._function("refusal")(self.header)):
             raise ValueError(f"llama_plan: {words}")
         self._function("make")(self.header)
-        ints = HEADER_INTS + INSTRUCTION_INTS * blocks * int(self.header[CAPACITY])
+        self.capacity = int(self.header[CAPACITY])
+        ints = HEADER_INTS + INSTRUCTION_INTS * blocks * self.capacity
         whole = torch.zeros(ints, dtype=torch.int32, device="cpu")
         whole[:HEADER_INTS] = self.header
         self._function("make")(whole)
@@ -112,7 +114,8 @@ def _parts(logits: Tensor, *rest: Tensor, plan: LlamaPlan, **options: Any) -> Pl
 
 
 @operator(
-    Form("llama_decode", changes=("logits", "k_cache", "v_cache")),
+    Form("llama_decode", where={"chosen": None}, changes=("logits", "k_cache", "v_cache")),
+    Form("llama_decode_tokens", changes=("logits", "k_cache", "v_cache", "chosen")),
     parts=Parts("plan", PlanParts, _parts),
     logits="B V fp32",
     tokens="B int32",
@@ -129,6 +132,7 @@ def _parts(logits: Tensor, *rest: Tensor, plan: LlamaPlan, **options: Any) -> Pl
     norms="all_norms W bf16",
     cos="T half fp32",
     sin="T half fp32",
+    chosen="B rounds int32",
     bias="L rows bf16",
     head_norms="pairs D bf16",
     where=(
@@ -158,6 +162,7 @@ def llama_decode(
     sin: Tensor,
     *,
     plan: LlamaPlan,
+    chosen: Tensor | None = None,
     bias: Tensor | None = None,
     head_norms: Tensor | None = None,
     epsilon: float = 1e-5,
@@ -165,9 +170,14 @@ def llama_decode(
     """Write the logits of the token behind `tokens`, and append their keys and values; returns logits.
 
     tokens, positions: of each sequence, its newest token and where it stands. The caches have the keys and values of
-    the positions before; those of `positions` are written, others behind them may hold anything. All are contiguous and
-    on one device: a Hopper GPU (current stream; CUDA graphs can capture it) or the CPU (slow: it emulates the kernel
-    and is for correctness).
+    the positions before; those of `positions` are written, others behind them may hold anything.
+
+    chosen: where it is given, (B, rounds), the launch goes on for so many tokens of each sequence: the token of the
+    largest logit, the lowest of equal ones, follows. They are written to `chosen`; logits are those that its last
+    column was chosen by. All bits are as by so many calls. The caller moves `positions` on.
+
+    All are contiguous and on one device: a Hopper GPU (current stream; CUDA graphs can capture it) or the CPU (slow:
+    it emulates the kernel and is for correctness).
 
     qkv: the projections to queries, keys and values, one below the other, as `bias` is. norms: the weights of both
     norms of each layer, in turn, and the last one. head_norms: those of queries and keys of each layer, in turn
@@ -184,12 +194,19 @@ def llama_decode(
     """
     program, header, words, scratch = cast(PlanParts, plan)
     if has_elements(logits):
-        N, V = k_cache.shape[3], head.shape[0]
-        if positions.is_cpu and not bool(((positions >= 0) & (positions < N)).all()):
-            raise ValueError(f"positions: got {positions.tolist()}, needs 0 to {N - 1}: the cache has {N} positions")
+        N, V, rounds = k_cache.shape[3], head.shape[0], 1 if chosen is None else chosen.shape[1]
+        if rounds > N:
+            raise ValueError(f"chosen: got room for {rounds} tokens, the cache has {N} positions")
+        if positions.is_cpu and not bool(((positions >= 0) & (positions <= N - rounds)).all()):
+            raise ValueError(
+                f"positions: got {positions.tolist()}, needs 0 to {N - rounds}: the cache has {N} positions"
+                f"{f', and {rounds} are appended' if rounds > 1 else ''}"
+            )
         if tokens.is_cpu and not bool(((tokens >= 0) & (tokens < V)).all()):
             raise ValueError(f"tokens: got {tokens.tolist()}, needs 0 to {V - 1}")
         operands = (tokens, positions, k_cache, v_cache, embedding, qkv, out, gate, up, down, head, norms, cos, sin)
-        rest = (bias, head_norms, program, header, words, scratch, float(epsilon), IN_FLIGHT, IN_FLIGHT_HEAD)
-        launch("llama_decode", "llama_decode", {"logits": logits}, (*operands, *rest))
+        rest = (chosen, bias, head_norms, program, header, words, scratch, float(epsilon), IN_FLIGHT, IN_FLIGHT_HEAD)
+        blocks, instructions = int(header[BLOCKS]), int(header[CAPACITY]) * rounds
+        unit = unit_for("llama_decode", "llama_decode_trace", logits.device, blocks, instructions)
+        launch(unit, "llama_decode", {"logits": logits}, (*operands, *rest))
     return logits

@@ -44,7 +44,7 @@ inline void make(std::span<std::int32_t> buffer) {
     const int blocks = buffer[header::blocks];
     shape s(buffer.data());
     s.splits = std::clamp(blocks / (s.batch * s.kv_heads), 1, most_splits);
-    const int counters = 5 * s.layers, capacity = s.layers * (4 + (s.attends() + blocks - 1) / blocks) + 1;
+    const int counters = 5 * s.layers + 1, capacity = s.layers * (4 + (s.attends() + blocks - 1) / blocks) + 1;
     std::vector<std::int64_t> pages(blocks, 0);
     int most[opcode::head + 1] = {};
     std::vector<int> done(blocks, 0);
@@ -61,8 +61,7 @@ inline void make(std::span<std::int32_t> buffer) {
             const bool behind_attend = op == opcode::out;
             const auto common = [&](std::int32_t* one) {
                 one[field::opcode] = op, one[field::layer] = op == opcode::head ? 0 : layer;
-                one[field::awaited] = n - 1, one[field::at_least] = behind_attend ? s.attends() : blocks;
-                one[field::signals] = op == opcode::head ? -1 : n;
+                one[field::signals] = n, one[field::at_least] = behind_attend ? s.attends() : blocks;
                 if (n == 0) one[field::at_least] = 0;
             };
             if (op == opcode::attend) {

@@ -1,4 +1,5 @@
-// A token of a Llama by one launch of the interpreter: for up to Batch sequences, whose keys lie in a cache.
+// Tokens of a Llama by one launch of the interpreter: for up to Batch sequences, whose keys lie in a cache. A round of
+// the program makes one token of each:
 //
 //   q k v     x is normed; a block multiplies by its run of pages, 16 rows of weights and 512 columns each: eight warps
 //             have 64 columns each, whose sums the storer adds and stores
@@ -8,16 +9,20 @@
 //   out       parts are merged, by every block for itself; the sums, and x of before, are x
 //   gate, up  x is normed; the storer makes silu(gate) up of a row block of both
 //   down      the sums, and x of before, are x
-//   head      x is normed; logits
+//   head      x is normed; logits, the largest of which each block tells to all: so the next round begins
 //
 // x is fp32. Who has a row block's sums adds the 16 columns of x of before, which the first of its warps has asked for
 // while the others multiplied; every block reads all of it to norm it. Nothing is added by atomics: the same call gives
-// the same bits. What blocks hand over goes through `exchanged` tensors; no place is written twice in a launch.
+// the same bits. What blocks hand over goes through `exchanged` tensors. No place is written twice in a round, and a
+// round begins when all blocks have multiplied by their last page of the one before: so there are no counters for the
+// way back. A block may then be about to read the largest logits, which have two places in turn.
 //
 // Shared memory: a ring of 12 pages of 16 KiB (11 where heads have 128 columns or x more than 2048; 5 for a batch), an
 // input in bf16, in units of 64 columns and a sequence, two parts of sums. A page has keys of a head and as many
 // values, too.
 #pragma once
+
+#include <bit>
 
 #include "kittens.cuh"
 
@@ -31,15 +36,18 @@ using decode_plan::merged_row;
 using decode_plan::weighed;
 
 struct instruction {
-    int opcode, layer, awaited, at_least, signals, first, count, slot, sequence, kv_head, split;
+    int opcode, layer, at_least, signals, first, count, slot, round = 0;
     bool last;
+
+    // Of an attend, in the places of others' pages.
+    kittens_device int sequence() const { return first; }
+    kittens_device int kv_head() const { return count; }
+    kittens_device int split() const { return slot; }
 
     template <typename Row> kittens_device void read(Row& row) {
         opcode = row.brought(field::opcode), layer = row.brought(field::layer);
-        awaited = row.brought(field::awaited), at_least = row.brought(field::at_least);
-        signals = row.brought(field::signals), first = row.brought(field::first), count = row.brought(field::count);
-        slot = row.brought(field::slot), sequence = row.brought(field::sequence);
-        kv_head = row.brought(field::kv_head), split = row.brought(field::split);
+        at_least = row.brought(field::at_least), signals = row.brought(field::signals);
+        first = row.brought(field::first), count = row.brought(field::count), slot = row.brought(field::slot);
     }
 };
 
@@ -69,13 +77,16 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
                 sv_fl<16> lse[consumers];
             } attended;
         };
-        sv_fl<16> squares[Batch];
+        sv_fl<8 * consumers> squares;            // (sequence, warp)
+        sv_fl<16> best[Batch], best_row[Batch];  // of a block's logits: of each of 16 rows the largest, its row block
+        int words[Batch];                        // the tokens
     };
-    static_assert(sizeof(workspace) <= input_bytes + 1024);
-    static constexpr int consumer_bytes = int(sizeof(workspace));
+    static_assert(sizeof(workspace) <= input_bytes + 2560);
+    static constexpr int kept_bytes = int(sizeof(workspace));
     using instruction = llama_decode::instruction;
     using matrix = loaded_once<gl<bf16, 1, dynamic, dynamic, dynamic, page>>;
-    using cache = gl<bf16, dynamic, dynamic, dynamic, Dim, key_tile>;  // (layer and sequence, head, position, column)
+    // (layer and sequence, head, position, column)
+    using cache = exchanged<gl<bf16, dynamic, dynamic, dynamic, Dim, key_tile>>;
     using handed_over = exchanged<gl<float, 1, dynamic, dynamic, dynamic>>;  // layout.h
     struct globals : Recorder::where {
         matrix qkv, out, gate, up, down, head;
@@ -87,27 +98,37 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
         handed_over partial, partial_lse;  // (row, column); the row
         exchanged<gl<bf16, 1, dynamic, dynamic, dynamic>> act;  // (layer, sequence, column)
         handed_over act_words;                                  // the same, two at a time
+        // In one row, (two, sequence, block): each block's largest logit, and its token + 1; zeros where no block is.
+        handed_over best, best_word;
+        gl<float, 1, 1, 1, dynamic> chosen;  // in one row, (sequence, round): int
         gl<float, 1, 1, dynamic, dynamic> logits;
         gl<const int, 1, 1, dynamic, dynamic> queues;
-        counters ready;
+        counters ready;  // the last is for the largest logits
         divisor width_steps, query_steps, inner_steps, splits;
         int capacity, layers, width, inner, heads, kv_heads, group, projected_slots, added_slots, sequences;
-        int flight, flight_of_head;
-        bool biased, normed_heads;
+        int flight, flight_of_head, rounds;
+        bool biased, normed_heads, chooses;
         float epsilon, scale;
 
         kittens_device int batch() const { return Batch == 1 ? 1 : sequences; }
         kittens_device int slot_of(int layer, int sequence, int head, int split) const {
             return ((layer * batch() + sequence) * heads + head) * splits.value + split;
         }
+        kittens_device int length(int sequence, int round) const {
+            return load_integer(positions, element_coord{0, 0, 0, sequence}) + round + 1;
+        }
+        kittens_device int first_best(int sequence, int round) const {
+            return (round % 2 * batch() + sequence) * best_columns(block_count());
+        }
+        kittens_device counter said() const { return ready[ready.count - 1]; }
     };
-    struct consumer {
+    struct keeping {
         workspace& shared;
         rt_fl<16, 16> sum[2], before;  // x of before, of the row block: the first warp's
         rt_fl<16, 64> o[units_of_head];
         online_softmax<> state;
 
-        kittens_device consumer(shared_allocator& memory, const globals&)
+        kittens_device keeping(shared_allocator& memory, const globals&)
             : shared(*memory.allocate<workspace>("workspace")) {}
     };
 
@@ -132,15 +153,15 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
     struct share {
         int length, pages, each, first, end;
 
-        kittens_device share(const globals& g, int sequence, int split) {
-            length = load_integer(g.positions, element_coord{0, 0, 0, sequence}) + 1;
+        kittens_device share(const globals& g, int sequence, int split, int round) {
+            length = g.length(sequence, round);
             pages = divide_up(length, keys);
             const int even = g.splits.divide(pages + g.splits.value - 1);
             each = even > 2 * pages_at_once ? even : 2 * pages_at_once;
             first = split * each < pages ? split * each : pages;
             end = first + each < pages ? first + each : pages;
         }
-        kittens_device share(const globals& g, const instruction& t) : share(g, t.sequence, t.split) {}
+        kittens_device share(const globals& g, const instruction& t) : share(g, t.sequence(), t.split(), t.round) {}
         kittens_device bool has_fresh() const { return first < end && end == pages; }
     };
     kittens_device static int pages_of(const instruction& t, const globals& g) {
@@ -148,6 +169,7 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
         const share own(g, t);
         return own.end - own.first;
     }
+    kittens_device static int rounds(const globals& g) { return g.rounds; }
     kittens_device static int in_flight(const instruction& t, const globals& g) {
         return t.opcode == opcode::head ? g.flight_of_head : g.flight;
     }
@@ -159,8 +181,10 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
     }
     kittens_device static void load(page& into, const instruction& t, int n, semaphore& full, const globals& g) {
         if (t.opcode == opcode::attend) {
+            // What the round before has appended.
+            if (t.layer == 0 && n == 0 && t.round > 0) await(g.said(), block_count() * t.round);
             auto& both = reinterpret_cast<key_page&>(into);
-            const coord at{t.layer * g.batch() + t.sequence, t.kv_head, share(g, t).first + n, 0};
+            const coord at{t.layer * g.batch() + t.sequence(), t.kv_head(), share(g, t).first + n, 0};
             load_async(both.k, g.k, at, full);
             load_async(both.v, g.v, at, full);
             return;
@@ -183,7 +207,7 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
         kittens_device void bring(const instruction& t, const globals& g) {
             if (t.opcode == opcode::out || t.opcode == opcode::down) return;
             if (t.opcode == opcode::attend) {
-                const int position = load_integer(g.positions, element_coord{0, 0, 0, t.sequence});
+                const int position = g.length(t.sequence(), t.round) - 1;
                 kittens::load(cosine, g.cosine, element_coord{0, 0, position, 0});
                 kittens::load(sine, g.sine, element_coord{0, 0, position, 0});
                 return bring_head(t, warp_index(), g);
@@ -212,16 +236,46 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
     }
     // Of what an attend needs of q k v: first the queries of its key head, then the key, then the value.
     kittens_device static int row_of_head(const instruction& t, int i, const globals& g) {
-        if (i < g.group) return t.kv_head * g.group + i;
-        return g.heads + t.kv_head + (i == g.group ? 0 : g.kv_heads);
+        if (i < g.group) return t.kv_head() * g.group + i;
+        return g.heads + t.kv_head() + (i == g.group ? 0 : g.kv_heads);
+    }
+
+    // The tokens, a warp each: those of the launch, or what all blocks' logits have said.
+    template <typename Team>
+    kittens_device static void begin_round(keeping& own, const Team& all, const instruction& t, const globals& g) {
+        const int sequence = warp_index();
+        if (t.round > 0) all.await_together(g.said(), block_count() * t.round, false);
+        if (sequence < g.batch())
+            store_number(own.shared.words[sequence], t.round == 0
+                                                         ? load_integer(g.tokens, element_coord{0, 0, 0, sequence})
+                                                         : chosen(sequence, t.round - 1, g));
+        all.sync();
+    }
+    // The token of the largest logit of a round; of equal ones the lowest. Of logits that are no numbers it is any.
+    kittens_device static int chosen(int sequence, int round, const globals& g) {
+        constexpr int at_once = 128;
+        float top = -INFINITY, lowest = 1;
+#pragma unroll 1
+        for (int i = 0; i < best_columns(block_count()); i += at_once) {
+            rv_fl<at_once> logit, word;
+            const element_coord at{0, 0, 0, g.first_best(sequence, round) + i};
+            kittens::load(logit, g.best, at);
+            kittens::load(word, g.best_word, at);
+            map(logit, logit, word, [](float l, float w) { return w > 0 ? l : -INFINITY; });
+            const float largest = max(logit);
+            map(word, logit, word, [=](float l, float w) { return l == largest && w > 0 ? w : INFINITY; });
+            if (largest > top) top = largest, lowest = min(word);
+        }
+        return int(lowest) - 1;
     }
 
     template <typename Team>
-    kittens_device static void begin(consumer& own, const Team& all, const instruction& t, const globals& g) {
+    kittens_device static void begin(keeping& own, const Team& all, const instruction& t, const globals& g) {
         early kept;
         kept.bring(t, g);
         bring_before(own, t, 0, g);
-        if (t.awaited >= 0) all.await_together(g.ready[t.awaited], t.at_least, false);
+        if (t.signals == 0) begin_round(own, all, t, g);
+        else all.await_together(g.ready[t.signals - 1], t.at_least * (t.round + 1), false);
         switch (t.opcode) {
             case opcode::attend: begin_attend(own, kept, t, g); break;
             case opcode::out: merge_heads(own, t, g); break;
@@ -233,11 +287,11 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
         clear_results(own);
     }
 
-    kittens_device static void clear_sums(consumer& own) {
+    kittens_device static void clear_sums(keeping& own) {
         zero(own.sum[0]);
         zero(own.sum[1]);
     }
-    kittens_device static void clear_results(consumer& own) {
+    kittens_device static void clear_results(keeping& own) {
 #pragma unroll
         for (auto& o : own.o) zero(o);
         own.state = online_softmax<>();
@@ -255,7 +309,7 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
     kittens_device static bool adds_before(const instruction& t, const place_of_page& at, int n) {
         return warp_index() == 0 && adds(t) && order_of(t) > 0 && slot_of(t, n, at) == 0;
     }
-    kittens_device static void bring_before(consumer& own, const instruction& t, int n, const globals& g) {
+    kittens_device static void bring_before(keeping& own, const instruction& t, int n, const globals& g) {
         const place_of_page at(t, n, g);
         zero(own.before);
         if (n >= t.count || !adds_before(t, at, n)) return;
@@ -272,10 +326,10 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
     kittens_device static int column_of(int i) { return 64 * (warp_index() + consumers * i); }
     // x, and its norm as the input of an operation.
     template <typename Team>
-    kittens_device static void norm(consumer& own, const Team& all, const early& kept, const instruction& t,
+    kittens_device static void norm(keeping& own, const Team& all, const early& kept, const instruction& t,
                                     const globals& g) {
         rv_fl<64> x[Batch][Own];
-        read_x(x, norm_of(t, g) - 1, g);
+        read_x(x, own, norm_of(t, g) - 1, g);
 #pragma unroll
         for (int s = 0; s < Batch; s++) {
             rv_fl<64> squares, square;
@@ -285,7 +339,7 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
                 map(square, x[s][i], [](float v) { return v * v; });
                 add(squares, squares, square);
             }
-            store_value(own.shared.squares[s], warp_index(), sum(squares));
+            store_value(own.shared.squares, consumers * s + warp_index(), sum(squares));
         }
         all.sync();
         const int padded = g.width_steps.value * (page_columns / 64);
@@ -294,7 +348,7 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
             if (s >= g.batch()) continue;
             float total = 0.f;
 #pragma unroll
-            for (int i = 0; i < consumers; i++) total += load_value(own.shared.squares[s], i);
+            for (int i = 0; i < consumers; i++) total += load_value(own.shared.squares, consumers * s + i);
             const float scale = math::rsqrt(total / g.width + g.epsilon);
 #pragma unroll
             for (int i = 0; i < Own; i++) {
@@ -305,7 +359,7 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
         }
     }
     // The embedding, or the slots of the operation before, of several sequences at a time; zeros beyond the width.
-    kittens_device static void read_x(rv_fl<64> (&x)[Batch][Own], int before, const globals& g) {
+    kittens_device static void read_x(rv_fl<64> (&x)[Batch][Own], const keeping& own, int before, const globals& g) {
         constexpr int at_once = Batch * Own > 16 ? 16 / Own : Batch;
 #pragma unroll
         for (int s = 0; s < Batch; s++)
@@ -316,8 +370,8 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
                 if (there && before >= 0) {
                     kittens::load(x[s][i], g.added, element_coord{0, before * g.added_slots, s, column_of(i)});
                 } else if (there) {
-                    const int word = load_integer(g.tokens, element_coord{0, 0, 0, s});
-                    kittens::load(x[s][i], g.embedding, element_coord{0, 0, word, column_of(i)});
+                    kittens::load(x[s][i], g.embedding,
+                                  element_coord{0, 0, load_number(own.shared.words[s]), column_of(i)});
                 }
             }
         if (before < 0) return;
@@ -342,7 +396,7 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
     }
 
     // Warps have a head each; groups of 7 and 8 heads have more heads than there are warps.
-    kittens_device static void begin_attend(consumer& own, early& kept, const instruction& t, const globals& g) {
+    kittens_device static void begin_attend(keeping& own, early& kept, const instruction& t, const globals& g) {
         const int group = g.group;
         if (pages_of(t, g) == 0) return;
         auto& shared = own.shared.attended;
@@ -354,8 +408,8 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
             zero(b);
             for (int slot = 0; slot < g.projected_slots; slot++) {
                 const int slots = t.layer * g.projected_slots + slot, column = row_of_head(t, i, g) * Dim;
-                kittens::load(more, g.projected, element_coord{0, slots, t.sequence, column});
-                kittens::load(turned, g.projected, element_coord{0, slots, t.sequence, column + Dim / 2});
+                kittens::load(more, g.projected, element_coord{0, slots, t.sequence(), column});
+                kittens::load(turned, g.projected, element_coord{0, slots, t.sequence(), column + Dim / 2});
                 add(a, a, more);
                 add(b, b, turned);
             }
@@ -404,7 +458,7 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
 
     // Parts of the keys that blocks have attended become the input of out. Units of 64 columns of a sequence are merged
     // four at a time, two parts of each.
-    kittens_device static void merge_heads(consumer& own, const instruction& t, const globals& g) {
+    kittens_device static void merge_heads(keeping& own, const instruction& t, const globals& g) {
         constexpr int at_once = 4, slots = 2;
         const int units = g.heads * units_of_head * g.batch(),
                   padded = g.query_steps.value * (page_columns / 64) * g.batch();
@@ -415,7 +469,7 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
 #pragma unroll
             for (int h = 0; h < at_once; h++) {
                 const int unit = first + consumers * h;
-                const share all(g, unit % g.batch(), 0);
+                const share all(g, unit % g.batch(), 0, t.round);
                 pages[h] = unit < units ? all.pages : 0, each[h] = all.each;
             }
             bool more = true;
@@ -453,7 +507,7 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
         }
     }
     // silu(gate) up becomes the input of down, 64 columns of a sequence by a load of four bytes a lane.
-    kittens_device static void read_act(consumer& own, const instruction& t, const globals& g) {
+    kittens_device static void read_act(keeping& own, const instruction& t, const globals& g) {
         constexpr int at_once = 16;
         const int units = g.inner / 64 * g.batch(), padded = g.inner_steps.value * (page_columns / 64) * g.batch();
 #pragma unroll 1
@@ -475,7 +529,7 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
         }
     }
 
-    kittens_device static void use(consumer& own, page& in, const instruction& t, int n, const globals& g) {
+    kittens_device static void use(keeping& own, page& in, const instruction& t, int n, const globals& g) {
         if (t.opcode == opcode::attend) {
             attend(own, reinterpret_cast<key_page&>(in), t, n, g);
             zero(own.before);
@@ -488,7 +542,7 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
         if (t.opcode == opcode::gate_up && at.row % 2 == 1) mma_ABt(own.sum[1], x, weights);
         else mma_ABt(own.sum[0], x, weights);
     }
-    kittens_device static void attend(consumer& own, key_page& in, const instruction& t, int n, const globals& g) {
+    kittens_device static void attend(keeping& own, key_page& in, const instruction& t, int n, const globals& g) {
         if (warp_index() / key_tiles != n % pages_at_once) return;
         const share part(g, t);
         const int tile = warp_index() % key_tiles, left = part.length - (part.first + n) * keys - 16 * tile;
@@ -533,7 +587,7 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
         }
     }
 
-    kittens_device static void leave(part& out, consumer& own, const instruction& t, int n, const globals& g) {
+    kittens_device static void leave(part& out, keeping& own, const instruction& t, int n, const globals& g) {
         if (t.opcode == opcode::attend) return leave_attended(own, t, g);
         const int warp = warp_index();
         if (adds_before(t, place_of_page(t, n, g), n)) add(own.sum[0], own.sum[0], own.before);
@@ -544,7 +598,7 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
         clear_results(own);  // so that this has their registers
     }
     // The warps' results are merged, 64 columns of a row by a warp, and stored; so are the new key and value.
-    kittens_device static void leave_attended(consumer& own, const instruction& t, const globals& g) {
+    kittens_device static void leave_attended(keeping& own, const instruction& t, const globals& g) {
         const share part(g, t);
         auto& shared = own.shared.attended;
         rt_fl<16, 16>::col_vec factor, lse;
@@ -569,17 +623,15 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
             merged_row<64> whole;
             whole.add(of, log);
             whole.finish();
-            const int row = g.slot_of(t.layer, t.sequence, t.kv_head * g.group + member, t.split);
+            const int row = g.slot_of(t.layer, t.sequence(), t.kv_head() * g.group + member, t.split());
             kittens::store(g.partial, whole.sum, element_coord{0, 0, row, 64 * unit});
-            rv_fl<16> top;
-            fill(top, whole.top + math::log2(whole.total));
-            store_elements(g.partial_lse, top, [=](int at) { return at == 0 && unit == 0 ? row : -1; });
+            if (unit == 0) put(g.partial_lse, whole.top + math::log2(whole.total), row);
         }
         const int half = consumers - 1 - warp_index();  // by the last four warps, which have no row of few
         if (half >= 4 || !part.has_fresh()) return;
         rv_bf<Dim / 2> fresh;
         kittens::load(fresh, shared.fresh[half / 2][half % 2]);
-        const element_coord at{t.layer * g.batch() + t.sequence, t.kv_head, part.length - 1, half % 2 * (Dim / 2)};
+        const element_coord at{t.layer * g.batch() + t.sequence(), t.kv_head(), part.length - 1, half % 2 * (Dim / 2)};
         kittens::store(half < 2 ? g.k : g.v, fresh, at);
     }
 
@@ -591,7 +643,7 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
 #pragma unroll
         for (int i = 1; i < consumers; i++) add(sum, sum, all[i]);
     }
-    kittens_device static void store(part& left, const instruction& t, int n, const globals& g) {
+    kittens_device static void store(part& left, keeping& own, const instruction& t, int n, const globals& g) {
         if (t.opcode == opcode::attend) return;
         const place_of_page at(t, n, g);
         const int column = page_rows * (t.opcode == opcode::gate_up ? at.row / 2 : at.row), slot = slot_of(t, n, at);
@@ -607,18 +659,64 @@ template <int Dim, int Batch, int Own, typename Recorder = unrecorded> struct to
                 kittens::store(g.projected, sum, element_coord{0, t.layer * g.projected_slots + slot, s, column});
             } else if (t.opcode == opcode::head) {
                 kittens::store(g.logits, sum, element_coord{0, 0, s, column});
+                keep_best(own, sum, s, at.row, n + 1 == at.steps);
             } else {
                 if (order_of(t) == 0 && slot == 0) {
-                    const int word = load_integer(g.tokens, element_coord{0, 0, 0, s});
-                    kittens::load(up, g.embedding, element_coord{0, 0, word, column});
+                    kittens::load(up, g.embedding, element_coord{0, 0, load_number(own.shared.words[s]), column});
                     add(sum, sum, up);
                 }
                 kittens::store(g.added, sum, element_coord{0, order_of(t) * g.added_slots + slot, s, column});
             }
         }
     }
-    kittens_device static void end(const instruction& t, const globals& g) {
-        if (t.signals >= 0) signal(g.ready[t.signals]);
+    // Row blocks come in their order, so that the first of equal logits stays.
+    kittens_device static void keep_best(keeping& own, const rv_fl<16>& logits, int sequence, int row, bool first) {
+        rv_fl<16> best, its_row, more;
+        fill(its_row, row);
+        if (first) {
+            copy(best, logits);
+        } else {
+            rv_fl<16> old_row;
+            kittens::load(best, own.shared.best[sequence]);
+            kittens::load(old_row, own.shared.best_row[sequence]);
+            map(more, logits, best, [](float l, float b) { return l > b ? 1.f : 0.f; });
+            map(its_row, old_row, more, [=](float old, float m) { return m > 0 ? row : old; });
+            map(best, best, logits, [](float b, float l) { return l > b ? l : b; });
+        }
+        kittens::store(own.shared.best[sequence], best);
+        kittens::store(own.shared.best_row[sequence], its_row);
+    }
+    kittens_device static void end(keeping& own, const instruction& t, const globals& g) {
+        if (t.opcode == opcode::head) return end_round(own, t, g);
+        signal(g.ready[t.signals]);
+    }
+    // Tells all blocks the largest of this one's logits; the first block writes what all have chosen.
+    kittens_device static void end_round(keeping& own, const instruction& t, const globals& g) {
+        if (!g.chooses) return;
+#pragma unroll 1
+        for (int s = 0; s < g.batch(); s++) {
+            float top = -INFINITY, word = INFINITY;
+#pragma unroll
+            for (int i = 0; i < page_rows; i++) {
+                const float l = load_value(own.shared.best[s], i);
+                const float w = page_rows * load_value(own.shared.best_row[s], i) + i + 1;
+                if (l > top || (l == top && w < word)) top = l, word = w;
+            }
+            const int place = g.first_best(s, t.round) + block_index();
+            put(g.best, top, place);
+            put(g.best_word, word, place);
+        }
+        signal(g.said());
+        if (block_index() > 0) return;
+        await(g.said(), block_count() * (t.round + 1));
+#pragma unroll 1
+        for (int s = 0; s < g.batch(); s++)
+            put(g.chosen, std::bit_cast<float>(chosen(s, t.round, g)), s * g.rounds + t.round);
+    }
+    template <typename To> kittens_device static void put(const To& to, float value, int place) {
+        rv_fl<16> all;
+        fill(all, value);
+        store_elements(to, all, [=](int i) { return i == 0 ? place : -1; });
     }
 };
 

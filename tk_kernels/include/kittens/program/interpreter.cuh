@@ -17,19 +17,21 @@
 namespace kittens {
 
 // Kernel gives
-//   types      globals, with `queues`, `capacity` and `ready`, the counters; instruction (queue.cuh); page and part,
-//              which lie in shared memory; consumer, which each warp makes of (memory, globals): what a consumer keeps
-//   constants  consumers (warps); pages, parts (stages of the rings); consumer_bytes (that `consumer` takes of memory)
+//   types      globals, with `queues`, `capacity` and `ready`, the counters; instruction (queue.cuh), whose `round` is
+//              0 at first; page and part, which lie in shared memory; keeping, which each warp makes of (memory,
+//              globals): what a block keeps in shared memory, and a consumer in registers
+//   constants  consumers (warps); pages, parts (stages of the rings); kept_bytes (that `keeping` takes of memory)
 //   void prefetch(globals)                        the maps of its tensors, by the loader
+//   int  rounds(globals)                          how often the queue is carried out; what awaits what is the kernel's
 //   int  in_flight(instruction, globals)          how many pages at most are asked for and have not come
 //   int  pages_of(instruction, globals)           the same number for all roles
 //   bool leaves(instruction, n, globals)          whether the n-th page is the last of a part
 //   void load(page, instruction, n, full, globals)        loader
-//   void begin(consumer, team, instruction, globals)      consumers: await, and what all pages are used with
-//   void use(consumer, page, instruction, n, globals)     consumers: has read the page when it returns
-//   void leave(part, consumer, instruction, n, globals)   consumers: a part, behind its last page
-//   void store(part, instruction, n, globals)             storer
-//   void end(instruction, globals)                        storer: the signal
+//   void begin(keeping, team, instruction, globals)      consumers: await, and what all pages are used with
+//   void use(keeping, page, instruction, n, globals)      consumers: has read the page when it returns
+//   void leave(part, keeping, instruction, n, globals)    consumers: a part, behind its last page
+//   void store(part, keeping, instruction, n, globals)    storer
+//   void end(keeping, instruction, globals)               storer: the signal
 template <typename Kernel, typename Recorder = unrecorded> struct interpreter {
     static constexpr int consumers = Kernel::consumers, warps = consumers + 2;
     static constexpr int cluster_blocks = 1, blocks_per_sm = 1;
@@ -41,7 +43,7 @@ template <typename Kernel, typename Recorder = unrecorded> struct interpreter {
     using team = kittens::team<consumers, 1>;
     static constexpr int roles = 3;
     static constexpr int shared_bytes = Kernel::pages * int(sizeof(typename Kernel::page)) +
-                                        Kernel::parts * int(sizeof(typename Kernel::part)) + Kernel::consumer_bytes +
+                                        Kernel::parts * int(sizeof(typename Kernel::part)) + Kernel::kept_bytes +
                                         (page_ring::semaphores + part_ring::semaphores + 2) * int(sizeof(semaphore));
 
     kittens_device static void run(const globals& g) {
@@ -50,7 +52,7 @@ template <typename Kernel, typename Recorder = unrecorded> struct interpreter {
         part_ring parts;
         pages.allocate_stages(memory, "pages");
         parts.allocate_stages(memory, "parts");
-        typename Kernel::consumer own(memory, g);
+        typename Kernel::keeping own(memory, g);
         pages.allocate_semaphores(memory, "page full", "page empty");
         parts.allocate_semaphores(memory, "part full", "part empty");
         semaphore* over = memory.allocate<semaphore>("over", 2);  // for the consumers, for the storer
@@ -70,15 +72,29 @@ template <typename Kernel, typename Recorder = unrecorded> struct interpreter {
         } else if (warp_index() < consumers) {
             consume(own, pages, parts, over[0], instructions, g);
         } else {
-            store(parts, over[1], instructions, g);
+            store(own, parts, over[1], instructions, g);
         }
+    }
+
+    // Carries out the queue, round by round; its last instruction is the one of the last round.
+    template <typename CarryOut>
+    kittens_device static void walk(queue& instructions, Recorder& record, const globals& g,
+                                    const CarryOut& carry_out) {
+        instructions.walk(record, [&](instruction& t) {
+            if (t.last && t.round + 1 < Kernel::rounds(g)) {
+                t.last = false;
+                instructions.restart();
+            }
+            carry_out(t);
+            if (instructions.n == 0) t.round++;
+        });
     }
 
     kittens_device static void load(page_ring& pages, queue& instructions, const globals& g) {
         typename page_ring::position next, coming;
         int flying = 0;
         Recorder record(g, 0, [] { return true; });
-        instructions.walk(record, [&](const instruction& t) {
+        walk(instructions, record, g, [&](const instruction& t) {
             const int count = Kernel::pages_of(t, g), most = Kernel::in_flight(t, g);
 #pragma unroll 1
             for (int n = 0; n < count; n++, next.advance()) {
@@ -90,13 +106,13 @@ template <typename Kernel, typename Recorder = unrecorded> struct interpreter {
         });
     }
 
-    kittens_device static void consume(typename Kernel::consumer& own, page_ring& pages, part_ring& parts,
+    kittens_device static void consume(typename Kernel::keeping& own, page_ring& pages, part_ring& parts,
                                        semaphore& over, queue& instructions, const globals& g) {
         const team all{over, warp_index() == 0};
         ring_reader<page_ring> in{pages};
         typename part_ring::position out;
         Recorder record(g, 1, [] { return warp_index() == 0; });
-        instructions.walk(record, [&](const instruction& t) {
+        walk(instructions, record, g, [&](const instruction& t) {
             const int count = Kernel::pages_of(t, g);
             Kernel::begin(own, all, t, g);
             record.waited();
@@ -113,20 +129,21 @@ template <typename Kernel, typename Recorder = unrecorded> struct interpreter {
         });
     }
 
-    kittens_device static void store(part_ring& parts, semaphore& over, queue& instructions, const globals& g) {
+    kittens_device static void store(typename Kernel::keeping& own, part_ring& parts, semaphore& over,
+                                     queue& instructions, const globals& g) {
         ring_reader<part_ring> in{parts};
         Recorder record(g, 2, [] { return true; });
-        instructions.walk(record, [&](const instruction& t) {
+        walk(instructions, record, g, [&](const instruction& t) {
             const int count = Kernel::pages_of(t, g);
 #pragma unroll 1
             for (int n = 0; n < count; n++) {
                 if (!Kernel::leaves(t, n, g)) continue;
                 auto& part = in.take();
                 record.waited();
-                Kernel::store(part, t, n, g);
+                Kernel::store(part, own, t, n, g);
                 in.release();
             }
-            Kernel::end(t, g);
+            Kernel::end(own, t, g);
             if (t.last) arrive(over);
         });
     }

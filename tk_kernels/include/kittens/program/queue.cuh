@@ -40,6 +40,13 @@ template <typename Instruction, global_tensor Table> struct instruction_queue {
         behind_it.bring(0);
         return true;
     }
+    // From the first one on again, behind the present one, which is the last.
+    kittens_device void restart() {
+        n = 0;
+        ahead = row(0), behind_it = row(1);
+        ahead.bring(0);
+        behind_it.bring(0);
+    }
     // A field of the present one that `read` leaves out: asked for late, where registers are scarce.
     kittens_device int brought(int field) { return present.brought(field); }
 
