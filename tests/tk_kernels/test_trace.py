@@ -8,9 +8,12 @@ import json
 import pytest
 import torch
 from decode_operators import OPERATORS
+from test_llama_decode import at, drawn
 
+import tk_kernels as tk
+from tk_kernels import LlamaShape
 from tk_kernels.kernels.decode.plan import SCHEDULES
-from tk_kernels.trace import ROLES, fit, record
+from tk_kernels.trace import LLAMA_ROLES, ROLES, fit, record
 
 
 @pytest.mark.parametrize("kind", list(OPERATORS))
@@ -92,3 +95,42 @@ def test_a_call_that_follows_a_larger_plan_is_refused() -> None:
     inputs, plan = decode.poisoned(large, "cpu"), decode.plan(large, "cpu")
     with pytest.raises(ValueError, match="^plan: is larger than the one that is recorded"):
         record(decode.plan(small, "cpu"), lambda: decode(*inputs.values(), plan=plan))
+
+
+@pytest.mark.parametrize("rounds", [None, 2])
+def test_a_llamas_roles_record_every_instruction(rounds: int | None, device: str) -> None:
+    shape = LlamaShape(layers=2, width=512, inner=576, heads=8, kv_heads=1, dim=64, vocabulary=64)
+    given, plan = drawn(shape, 20, device), tk.llama_plan(shape, device=device, blocks=3)
+    at(given, [17])
+    count = rounds or 1
+    if rounds:
+        given["chosen"] = torch.zeros(1, rounds, dtype=torch.int32, device=device)
+    trace = record(plan, lambda: tk.llama_decode(**given, plan=plan), rounds=count)
+    found = [given[name].clone() for name in ("logits", "k_cache")]
+    tk.llama_decode(**given, plan=plan)
+    assert torch.equal(found[0], given["logits"])
+    assert torch.equal(found[1].nan_to_num(7.0), given["k_cache"].nan_to_num(7.0))
+    queues = plan.program.cpu()[16:].view(plan.blocks, -1, 16)
+    for role in LLAMA_ROLES:
+        for block in range(plan.blocks):
+            own = [event for event in trace.events if (event.role, event.block) == (role, block)]
+            wanted = [tuple(one) for one in queues[block].tolist() if one[0]]
+            assert [event.fields for event in own] == wanted * count
+            assert [event.round for event in own] == sorted(list(range(count)) * len(wanted))
+            assert all(event.start <= event.waited <= event.end for event in own)
+            assert all(before.end <= after.start for before, after in itertools.pairwise(own))
+    assert trace.between("qkv", "gate_up").shape == (2 * count, 3)
+    assert trace.between("down", "qkv").shape == (2 * count - 1, 3)
+    assert trace.between("down", "head").shape == (count, 3)
+    assert float(trace.between("out", "gate_up").min()) > 0
+    rows = json.loads(json.dumps(trace.chrome()))["traceEvents"]
+    assert {row["tid"] for row in rows if row["ph"] == "X"} == {0, 1, 2}
+    names = {row["name"] for row in rows if row["ph"] == "X"}
+    assert {"waits", "token 0, layer 1, attend sequence 0, head 0, part 0"} <= names
+
+
+def test_a_call_of_more_tokens_than_are_recorded_is_refused() -> None:
+    shape = LlamaShape(layers=1, width=512, inner=576, heads=8, kv_heads=1, dim=64, vocabulary=64)
+    given, plan = drawn(shape, 8, "cpu"), tk.llama_plan(shape, device="cpu", blocks=2)
+    with pytest.raises(ValueError, match="^plan: is larger than the one that is recorded"):
+        record(plan, lambda: tk.llama_decode(**given, plan=plan, chosen=torch.zeros(1, 2, dtype=torch.int32)))
