@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
-from baselines.common import built, gpu, sites
+from baselines.common import built, gpu, sites, tuning
 
 Inputs = dict[str, torch.Tensor]
 """The workload's tensors by name."""
@@ -22,6 +22,8 @@ Limit = tuple[object, str]
 """Whether a problem is beyond it, and what a refusal then says: what was got and what is taken."""
 
 Limits = Iterator[Limit]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,7 @@ class Baseline:
                 takes = ", ".join(map(str, self.choices[key]))
                 raise ValueError(f"{self.library.name}: got {key}={value}, it takes {takes}")
         self.options = {**{key: values[0] for key, values in self.choices.items()}, **options}
+        self.tunings: dict[Hashable, dict[str, Any]] = {}
 
     @property
     def name(self) -> str:
@@ -144,6 +147,15 @@ class Baseline:
     def version(self) -> str:
         """The library and what it stands on, with versions."""
         return ", ".join([self.library.versions(), *self.notes])
+
+    def tuned(self, key: Hashable, choices: Sequence[T], make: Callable[[T], Call]) -> T:
+        """The fastest of the choices, tried once for a key in a process (`tuning.tuned`); `tuning` tells of it."""
+        choice, self.tunings[key] = tuning.tuned(key, choices, make)
+        return choice
+
+    def tuning(self) -> tuple[Mapping[str, Any], ...]:
+        """What was chosen by timing since it was made, a record each: `chosen`, `space`, `tunings` and `seconds`."""
+        return tuple(self.tunings.values())
 
     def supports(self, problem: Any, device: str) -> str | None:
         """None, or the first limit that a problem on `cuda` or `cpu` is beyond."""

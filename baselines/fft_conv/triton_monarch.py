@@ -14,7 +14,6 @@ from torch import Tensor
 
 from baselines.common.baseline import TRITON, Baseline, Call, Inputs, Limits
 from baselines.common.gpu import FROM_AMPERE
-from baselines.common.tuning import tuned
 from baselines.fft_conv.names import CUFFT, INDUCTOR, MONARCH, OURS
 from baselines.fft_conv.problem import FftConvProblem, points
 
@@ -67,7 +66,7 @@ class FftConv(Baseline):
         factors = make_factors(of, u)
         taps = spectrum(k, of, u.dtype)
         key = ("monarch", problem.B, problem.D, problem.N, of)
-        config = tuned(key, CONFIGS, lambda config: bind(u, taps, factors, config))
+        config = self.tuned(key, CONFIGS, lambda config: bind(u, taps, factors, config))
         if problem.filter == "inside":
             return lambda: bind(u, spectrum(k, of, u.dtype), factors, config)()
         return bind(u, taps, factors, config)

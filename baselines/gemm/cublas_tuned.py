@@ -13,7 +13,6 @@ import torch
 
 from baselines.common.baseline import Baseline, Call, Inputs, Library, Limits, multiples, options
 from baselines.common.gpu import FROM_AMPERE, HOPPER
-from baselines.common.tuning import tuned
 from baselines.gemm.names import CUBLAS_KERNELS, NOT_CUBLAS, NOT_CUBLAS_FP8
 from baselines.gemm.problem import Fp8Problem, GemmProblem
 
@@ -31,22 +30,41 @@ CANDIDATES = 16
 """Algorithms that cuBLASLt is asked to propose for a shape."""
 
 
-class Gemm(Baseline):
+class _Tuned(Baseline):
+    """What both have in common: how a product is planned, and its algorithm chosen."""
+
+    library = LIBRARY
+
+    def _planned(self, key: tuple[object, ...], a: torch.Tensor, b: torch.Tensor, **arguments: Any) -> Call:
+        """A call on a: (M, K), b: (K, N) with the algorithm that was the fastest for `key`, found if need be.
+
+        `arguments` go to nvmath-python's `Matmul`. Each call allocates its output, on the current stream.
+        """
+        product = LIBRARY.load("nvmath.linalg.advanced").Matmul(a, b, **arguments)
+        algorithms = product.plan(preferences={"limit": CANDIDATES})  # in the same order each time
+
+        def bind(proposal: int) -> Call:
+            return lambda: product.execute(algorithm=algorithms[proposal])
+
+        call = bind(self.tuned(key, range(len(algorithms)), bind))
+        call()
+        return call
+
+
+class Gemm(_Tuned):
     """C (M, N) = A (M, K) B (K, N), bf16, summed in fp32.
 
     Planning and tuning are outside the clock; L2 is overwritten before each call and the algorithms take turns.
     """
 
-    library = LIBRARY
-
     def prepare(self, problem: GemmProblem, inputs: Inputs) -> Call:
         """Plan a: (M, K) times b: (K, N), and tune unless that was done for this shape."""
         a, b = inputs["a"], inputs["b"]
         key = ("bf16", problem.M, problem.N, problem.K, a.stride(), b.stride(), a.device)
-        return planned(key, a, b)
+        return self._planned(key, a, b)
 
 
-class GemmFp8(Baseline):
+class GemmFp8(_Tuned):
     """C (M, N) = scale_a scale_b A (M, K) B (K, N), e4m3, one scale a matrix.
 
     Options:
@@ -73,20 +91,4 @@ class GemmFp8(Baseline):
         options = {"result_type": result, "fast_accumulation": fast}
         a = inputs["a"]
         key = ("e4m3", problem.M, problem.N, problem.K, problem.out, fast, a.device)
-        return planned(key, a, inputs["b"], options=options, quantization_scales=scales)
-
-
-def planned(key: tuple[object, ...], a: torch.Tensor, b: torch.Tensor, **arguments: Any) -> Call:
-    """A call of cuBLASLt on a: (M, K), b: (K, N) with the algorithm that was the fastest for `key`, found if need be.
-
-    `arguments` go to nvmath-python's `Matmul`. Each call allocates its output, on the current stream.
-    """
-    product = LIBRARY.load("nvmath.linalg.advanced").Matmul(a, b, **arguments)
-    algorithms = product.plan(preferences={"limit": CANDIDATES})  # in the same order each time
-
-    def bind(proposal: int) -> Call:
-        return lambda: product.execute(algorithm=algorithms[proposal])
-
-    call = bind(tuned(key, range(len(algorithms)), bind))
-    call()
-    return call
+        return self._planned(key, a, inputs["b"], options=options, quantization_scales=scales)

@@ -10,7 +10,6 @@ import torch
 
 from baselines.common.baseline import Baseline, Call, Inputs, Library, Limits, multiples, options
 from baselines.common.gpu import HOPPER
-from baselines.common.tuning import tuned
 from baselines.gemm.problem import GemmProblem
 
 ALIGNMENT = 8  # bf16 elements, 16 bytes
@@ -67,7 +66,7 @@ class Gemm(Baseline):
             call = bind(a, b, None)
         else:
             key = ("quack", problem.M, problem.N, problem.K, self.options["b_layout"], a.device)
-            call = bind(a, b, tuned(key, CONFIGS, lambda config: bind(a, b, config)))
+            call = bind(a, b, self.tuned(key, CONFIGS, lambda config: bind(a, b, config)))
         call()
         return call
 

@@ -6,7 +6,6 @@ import torch
 
 from baselines.common.baseline import Baseline, Call, Inputs, Limits, multiples, options
 from baselines.common.thunderkittens import WHOLE_TILES, function, released
-from baselines.common.tuning import tuned
 from baselines.gemm.problem import Fp8Problem, GemmProblem
 
 TILE = 64
@@ -46,7 +45,7 @@ class Gemm(Baseline):
         a, b = inputs["a"], inputs["b"]
         tiles = self._dividing(problem)
         key = ("thunderkittens", problem.M, problem.N, problem.K, *tiles)
-        return _bind(a, b, tuned(key, tiles, lambda tile: _bind(a, b, tile)))
+        return _bind(a, b, self.tuned(key, tiles, lambda tile: _bind(a, b, tile)))
 
     def _dividing(self, problem: GemmProblem) -> list[str]:
         asked = self.options["tile"]

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from baselines.common.baseline import TRITON, Baseline, Call, Inputs, options
 from baselines.common.gpu import cuda_capability
-from baselines.common.tuning import tuned
 from baselines.gemm.problem import GemmProblem
 
 TMA_ALIGNMENT = 8  # bf16 elements: rows described by a tensor map start at multiples of 16 bytes
@@ -82,7 +81,7 @@ class Gemm(Baseline):
         specialize = bool(self.options["warp_specialize"])
         key = ("triton", problem.M, problem.N, problem.K, by_tensor_map, specialize, a.device)
         configs = CONFIGS if by_tensor_map else POINTER_CONFIGS
-        call = make(a, b, tuned(key, configs, lambda config: make(a, b, config, specialize)), specialize)
+        call = make(a, b, self.tuned(key, configs, lambda config: make(a, b, config, specialize)), specialize)
         call()
         return call
 

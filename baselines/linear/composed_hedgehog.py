@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from baselines.common.baseline import Baseline, Call, Inputs, Limits
@@ -18,8 +17,9 @@ from baselines.common.compiled import compile_alone, leave_room
 from baselines.common.plain_torch import ROOM
 from baselines.linear import hedgehog_steps, names
 from baselines.linear.flash_linear_attention import FLA, short_kernels
+from baselines.linear.hedgehog_steps import Tile
 from baselines.linear.problem import HEDGEHOG, HedgehogProblem
-from baselines.linear.triton_autotune import tune_for
+from baselines.linear.triton_autotune import tuned_call
 
 BLOCK = 64
 
@@ -33,7 +33,8 @@ class Hedgehog(Baseline):
     1. features of q and k, and the sums of the latter, block by block, compiled;
     2. the state before each block, `chunk_fwd_h` of flash-linear-attention, each head a sequence of its own;
     3. features times the state of two blocks ago, a batched product (cuBLAS);
-    4. the window, FlexAttention with a mask of blocks, which also returns the log-sum-exp and the largest score;
+    4. the window, FlexAttention with a mask of blocks and the fastest of `TILES`, which also returns the log-sum-exp
+       and the largest score;
     5. both parts and the normaliser joined, compiled.
     """
 
@@ -55,31 +56,34 @@ class Hedgehog(Baseline):
         chunk_h = self.library.load("fla.ops.common.chunk_h")
         key = (problem.B, problem.H, problem.N, problem.D, problem.F)
         if key not in _compiled:
-            _compiled[key] = compile_steps(problem, inputs["q"].device)
+            _compiled[key] = compile_steps(problem)
             leave_room(ROOM * sum(tensor.nbytes for tensor in inputs.values()))
         steps = _compiled[key]
         q, k, v, q_map, k_map, alpha, beta = (inputs[name] for name in HEDGEHOG)
-        tune_for(key, short_kernels())
+
+        def windowed(tile: Tile) -> Call:
+            window = hedgehog_steps.compiled_window(problem.N, problem.D, q.device, tile, f"{problem.B}_{problem.H}")
+            return lambda: window(q, k, v)
+
+        window = windowed(self.tuned(("window", *key), hedgehog_steps.TILES, windowed))
 
         def call() -> Tensor:
             phi_q, phi_k, far_weights = steps["features"](q, k, q_map, k_map)
             # A head as a sequence: (B H, N, 1, .) is the memory that is there.
             keys, values = (tensor.flatten(0, 1).unsqueeze(2) for tensor in (phi_k, v))
             states, _ = chunk_h.chunk_fwd_h(keys, values, chunk_size=BLOCK)
-            near, logsumexp, largest = steps["window"](q, k, v)
+            near, logsumexp, largest = window()
             before = states.view(*phi_q.shape[:3], *states.shape[-2:])  # (B, H, blocks, 2F, D), before each block
             far = phi_q[:, :, 2:] @ before[:, :, 1:-1]
             return steps["join"](far, far_weights, near, logsumexp, largest, alpha, beta)
 
-        call()
-        return call
+        return tuned_call(self, key, short_kernels(), lambda _: call)
 
 
-def compile_steps(problem: HedgehogProblem, device: torch.device) -> dict[str, Callable[..., Any]]:
-    """The compiled steps for one shape."""
+def compile_steps(problem: HedgehogProblem) -> dict[str, Callable[..., Any]]:
+    """The compiled features and the compiled join, for one shape."""
     name = "_".join(map(str, (problem.B, problem.H, problem.N, problem.D, problem.F)))
     return {
         "features": compile_alone(hedgehog_steps.features, f"features_{name}"),
-        "window": hedgehog_steps.compiled_window(problem.N, problem.D, device, f"window_{name}"),
         "join": compile_alone(hedgehog_steps.join, f"join_{name}"),
     }

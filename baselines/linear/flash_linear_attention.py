@@ -19,7 +19,7 @@ from baselines.common.gpu import FROM_AMPERE
 from baselines.common.layouts import token_major
 from baselines.linear import names
 from baselines.linear.problem import BasedProblem, LinearAttentionProblem, Mamba2Problem, no_state
-from baselines.linear.triton_autotune import shorten, tune_for, with_chunk
+from baselines.linear.triton_autotune import shorten, tuned_call
 
 FLA = Library(
     "fla",
@@ -42,19 +42,21 @@ class Based(Baseline):
     """Based in (B, N, H, D) views of (B, H, N, D) memory, which is what its kernels read.
 
     Options:
-        kernel: "parallel", quadratic in the length, or "fused_chunk", linear in it.
+        kernel: "parallel", quadratic in the length; "fused_chunk", linear in it; or "chunk", the third mode of the
+            library's own layer: its Taylor features, and its chunked linear attention on (B, N, H, .) copies.
     """
 
     library = FLA
-    choices = options(kernel=("parallel", "fused_chunk"))
+    choices = options(kernel=("parallel", "fused_chunk", "chunk"))
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         own = self.options["kernel"]
-        (other,) = {*self.choices["kernel"]} - {own}
-        foreign = (f"{other}_based_fwd_kernel", *FLA.foreign)
-        self.library = replace(FLA, name=f"fla_{own}", kernels=(f"{own}_based_fwd_kernel",), foreign=foreign)
-        self.notes = (f"{own}_based",)
+        kernels = {kernel: (f"^{kernel}_based_fwd_kernel",) for kernel in ("parallel", "fused_chunk")}
+        kernels["chunk"] = FLA.kernels
+        others = tuple(name for kernel in kernels.keys() - {own} for name in kernels[kernel])
+        self.library = replace(FLA, name=f"fla_{own}", kernels=kernels[own], foreign=(*others, *FLA.foreign))
+        self.notes = ("TaylorFeatureMap, chunk_linear_attn" if own == "chunk" else f"{own}_based",)
 
     def limits(self, problem: BasedProblem) -> Limits:
         yield from no_state(problem)
@@ -63,10 +65,23 @@ class Based(Baseline):
 
     def prepare(self, problem: BasedProblem, inputs: Inputs) -> Call:
         """The library's function; its own division by the normaliser is in it."""
+        normalize = bool(problem.normalize)
+        if self.options["kernel"] == "chunk":
+            return self._chunked(problem, *(token_major(inputs[name]) for name in "qkv"), normalize=normalize)
         function = getattr(self.library.load("fla.ops.based"), *self.notes)
         q, k, v = (inputs[name].transpose(1, 2) for name in ("q", "k", "v"))
-        normalize = bool(problem.normalize)
         return lambda: function(q, k, v, use_norm=normalize).transpose(1, 2)
+
+    def _chunked(self, problem: BasedProblem, q: Tensor, k: Tensor, v: Tensor, *, normalize: bool) -> Call:
+        """Features and linear attention as in `BasedLinearAttention`, tuned for this shape."""
+        function = self.library.load("fla.ops.linear_attn").chunk_linear_attn
+        features = self.library.load("fla.modules.feature_map").TaylorFeatureMap(problem.F)
+
+        def call() -> Tensor:
+            out: Tensor = function(features(q), features(k), v, scale=1.0, normalize=normalize)[0]
+            return out.transpose(1, 2)
+
+        return tuned_call(self, (problem.B, problem.H, problem.N), short_kernels(), lambda _: call)
 
 
 class LinearAttention(Baseline):
@@ -99,14 +114,11 @@ class LinearAttention(Baseline):
         if self.options["kernel"] == "linear_attn":
             from fla.ops.linear_attn import chunk_linear_attn
 
-            tune_for(key, short_kernels())
-
             def call() -> Any:
                 out, final = chunk_linear_attn(q, k, v, scale=scale, normalize=False, output_final_state=state)
                 return (out.transpose(1, 2), final) if state else out.transpose(1, 2)
 
-            call()
-            return call
+            return tuned_call(self, key, short_kernels(), lambda _: call)
         decay: dict[str, Tensor] = {}
         if problem.decay == "head":
             decay = {"g_gamma": inputs["log_decay"]}
@@ -116,7 +128,7 @@ class LinearAttention(Baseline):
         def make(chunk: int) -> Call:
             return simple_gla(q, k, v, **decay, scale=scale, chunk_size=chunk, state=state, heads_first=True)
 
-        return with_chunk(key, self.options["chunk"], CHUNKS, short_kernels(), make)
+        return tuned_call(self, key, short_kernels(), make, sizes(self.options["chunk"], CHUNKS))
 
 
 class Mamba2(Baseline):
@@ -164,7 +176,7 @@ class Mamba2(Baseline):
             return call
 
         key = (problem.B, problem.H, problem.N, problem.P, problem.S, problem.boundary)
-        return with_chunk(key, self.options["chunk"], CHUNKS, short_kernels(), make)
+        return tuned_call(self, key, short_kernels(), make, sizes(self.options["chunk"], CHUNKS))
 
 
 def simple_gla(q: Tensor, k: Tensor, v: Tensor, *, state: bool, heads_first: bool, **given: Any) -> Call:
@@ -180,6 +192,11 @@ def simple_gla(q: Tensor, k: Tensor, v: Tensor, *, state: bool, heads_first: boo
         return (out, final) if state else out
 
     return call
+
+
+def sizes(chunk: int | str, tried: tuple[int, ...]) -> tuple[int, ...]:
+    """The chunk sizes to choose from: that of the option, or those that are tried for "auto"."""
+    return tried if chunk == "auto" else (int(chunk),)
 
 
 def short_kernels() -> tuple[Any, ...]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,6 +12,29 @@ from torch.nn.functional import pad
 
 from baselines.common.compiled import compile_alone
 from baselines.linear.chunked_torch import BLOCK, FLOOR, hedgehog_features
+
+
+class Tile(NamedTuple):
+    """Queries and keys of a tile of FlexAttention, its warps, and the stages of its loop."""
+
+    queries: int
+    keys: int
+    warps: int
+    stages: int
+
+    def __str__(self) -> str:
+        return f"{self.queries}x{self.keys}, {self.warps} warps, {self.stages} stages"
+
+
+TILES = (
+    Tile(64, 64, 4, 3),
+    Tile(64, 64, 4, 2),
+    Tile(64, 32, 4, 3),
+    Tile(128, 64, 4, 3),
+    Tile(128, 64, 8, 3),
+    Tile(128, 128, 8, 2),
+)
+"""From the window's own blocks, which mask least, to twice as long ones, which read keys less often."""
 
 
 def features(q: Tensor, k: Tensor, q_map: Tensor, k_map: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -54,18 +78,23 @@ def seen(batch: Any, head: Any, query: Any, key: Any) -> Any:
     return (key <= query) & (query // BLOCK - key // BLOCK <= 1)
 
 
-def compiled_window(length: int, width: int, device: torch.device, name: str) -> Callable[..., Any]:
-    """FlexAttention over the window of this length: q, k, v to (out, log-sum-exp, largest scaled score)."""
+@cache
+def compiled_window(length: int, width: int, device: torch.device, tile: Tile, name: str) -> Callable[..., Any]:
+    """FlexAttention over the window of this length: q, k, v to (out, log-sum-exp, largest scaled score).
+
+    name: tells batches and heads apart, each of which has a function of its own.
+    """
     from torch.nn.attention.flex_attention import AuxRequest, create_block_mask, flex_attention
 
-    mask = create_block_mask(seen, None, None, length, length, device=device, BLOCK_SIZE=BLOCK)
-    tiles: Any = {"BLOCK_M": BLOCK, "BLOCK_N": BLOCK}
+    blocks = (tile.queries, max(BLOCK, tile.keys))
+    mask = create_block_mask(seen, None, None, length, length, device=device, BLOCK_SIZE=blocks)
+    given: Any = {"BLOCK_M": tile.queries, "BLOCK_N": tile.keys, "num_warps": tile.warps, "num_stages": tile.stages}
     wanted = AuxRequest(lse=True, max_scores=True)
 
     def window(q: Tensor, k: Tensor, v: Tensor) -> Any:
         out, found = flex_attention(
-            q, k, v, block_mask=mask, scale=width**-0.5, kernel_options=tiles, return_aux=wanted
+            q, k, v, block_mask=mask, scale=width**-0.5, kernel_options=given, return_aux=wanted
         )
         return out, found.lse, found.max_scores
 
-    return compile_alone(window, name)
+    return compile_alone(window, "_".join(map(str, ("window", name, length, width, *tile))))

@@ -16,7 +16,8 @@ from baselines.common.baseline import Baseline, Call, Inputs, Library, Limits, o
 from baselines.common.gpu import FROM_AMPERE
 from baselines.linear import names
 from baselines.linear.problem import Mamba2Problem
-from baselines.linear.triton_autotune import shorten, with_chunk
+from baselines.linear.flash_linear_attention import sizes
+from baselines.linear.triton_autotune import shorten, tuned_call
 
 LIBRARY = Library(
     "mamba_ssm",
@@ -67,7 +68,7 @@ class Mamba2(Baseline):
             return lambda: library.mamba_chunk_scan_combined(x, dt, a, b, c, chunk, return_final_states=state)
 
         key = (problem.B, problem.H, problem.N, problem.P, problem.S, problem.G)
-        return with_chunk(key, self.options["chunk"], CHUNKS, short_kernels(), make)
+        return tuned_call(self, key, short_kernels(), make, sizes(self.options["chunk"], CHUNKS))
 
 
 class Mamba2Prefill(Baseline):

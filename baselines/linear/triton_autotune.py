@@ -1,18 +1,19 @@
-"""Other libraries' `triton.autotune`: shorter lists, and a choice for each shape.
+"""Other libraries' `triton.autotune`: shorter lists, and the best of three choices for each shape.
 
 A library's autotuner tries dozens of configurations at its first call. It keeps the choice by a key that leaves out the
 length of the sequence and the number of heads. So what is best for the first problem of a process would be timed for
-all.
+all. And it times each kernel alone with a warm L2, once: so it chooses three times here, and whole calls decide.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from baselines.common.tuning import glance_ms, tuned
+from baselines.common.baseline import Baseline, Call
+from baselines.common.tuning import TUNINGS, glance_ms
 
 WARMUP_MS, TIMED_MS = 5, 25
 """Time spent on each configuration.
@@ -48,31 +49,66 @@ def shorten(kernel: Any, keep: Callable[[Any], bool]) -> None:
     tuner.configs = kept or tuner.configs
 
 
-def tune_for(shape: Hashable, kernels: Iterable[Any]) -> None:
-    """Let the kernels use what they chose for this shape, and choose at their next call if they have not."""
-    for kernel in kernels:
-        tuner = autotuner_of(kernel)
-        tuner.cache = _choices.setdefault((_name(tuner), shape), {})
-        if hasattr(tuner, "cache_results"):
-            tuner.cache_results = False  # the file on disk knows the library's own key only
-        if hasattr(tuner, "do_bench") and not isinstance(tuner.do_bench, _Bench):
-            tuner.do_bench = _Bench.of(tuner)
+@dataclass(frozen=True)
+class Trial:
+    """A choice beside what the kernels' tuners chose in one tuning."""
+
+    choice: Any
+    number: int
+
+    def __str__(self) -> str:
+        return ", ".join([*([] if self.choice is None else [f"chunk {self.choice}"]), f"tuning {self.number + 1}"])
 
 
-def with_chunk(
+def tuned_call(
+    baseline: Baseline,
     shape: Hashable,
-    chunk: int | str,
-    chunks: tuple[int, ...],
-    kernels: Iterable[Any],
-    make: Callable[[int], Callable[[], Any]],
-) -> Callable[[], Any]:
-    """The call with this chunk size, or with the fastest of `chunks` for "auto"; its kernels have been tuned."""
-    tune_for(shape, kernels)
-    if chunk == "auto":
-        chunk = tuned((shape, chunks), chunks, make)
-    call = make(int(chunk))
+    kernels: Sequence[Any],
+    make: Callable[[Any], Call],
+    choices: Sequence[Any] = (None,),
+) -> Call:
+    """The call made with the fastest of the choices, such as chunk sizes, and of three tunings of the kernels.
+
+    shape: of a problem; contestants that share kernels share what these chose for it first.
+    """
+    tuners = [autotuner_of(kernel) for kernel in kernels]
+    known = [_choices.setdefault((_name(tuner), shape), {}) for tuner in tuners]
+    tried = [[dict(choices) for choices in known] for _ in range(TUNINGS)]
+    for tuner in tuners:
+        _prepare(tuner)
+
+    def bind(trial: Trial) -> Call:
+        call = make(trial.choice)
+
+        def run() -> Any:
+            _use(tuners, tried[trial.number])
+            return call()
+
+        return run
+
+    key = (baseline.name, shape, tuple(choices))
+    trials = [Trial(choice, number) for number in range(TUNINGS) for choice in choices]
+    best = baseline.tuned(key, trials, bind)
+    for own, others in zip(known, tried[best.number], strict=True):
+        own.update(others)
+    _use(tuners, known)
+    call = make(best.choice)
     call()
+    baseline.tunings[key]["kernels"] = {_name(tuner): str(tuner.best_config) for tuner in tuners if tuner.best_config}
     return call
+
+
+def _use(tuners: Iterable[Any], choices: Iterable[dict[Any, Any]]) -> None:
+    """Let the tuners use these choices, and choose at their next call where there is none."""
+    for tuner, own in zip(tuners, choices, strict=True):
+        tuner.cache, tuner.best_config = own, None
+
+
+def _prepare(tuner: Any) -> None:
+    if hasattr(tuner, "cache_results"):
+        tuner.cache_results = False  # the file on disk knows the library's own key only
+    if hasattr(tuner, "do_bench") and not isinstance(tuner.do_bench, _Bench):
+        tuner.do_bench = _Bench.of(tuner)
 
 
 @dataclass

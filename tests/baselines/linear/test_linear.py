@@ -13,6 +13,7 @@ import torch
 from baselines.common import tuning
 from baselines.common.compiled import compile_alone
 from baselines.linear import (
+    composed_based,
     composed_hedgehog,
     flash_linear_attention,
     hedgehog_steps,
@@ -136,6 +137,7 @@ LIBRARIES = {
     "flash_linear_attention.LinearAttention": ("fla",),
     "flash_linear_attention.Mamba2": ("fla", "inductor"),
     "composed_hedgehog.Hedgehog": ("fla", "inductor"),
+    "composed_based.Based": ("fla", "inductor"),
     "mamba_ssm.Mamba2": ("mamba_ssm",),
     "torch_linear.Based": ("pytorch",),
 }
@@ -153,14 +155,16 @@ def test_a_baseline_knows_its_kernels_and_disowns_others(target):
             assert disowned is (library not in (*LIBRARIES[target], "pytorch")), kernel
 
 
-def test_the_two_based_kernels_are_told_apart():
-    parallel, fused = (flash_linear_attention.Based(kernel=kernel) for kernel in ("parallel", "fused_chunk"))
-    names = ("parallel_based_fwd_kernel", "fused_chunk_based_fwd_kernel")
-    p = problem("Based")
-    for implementation, own, other in ((parallel, *names), (fused, *reversed(names))):
-        assert all(re.search(pattern, own) for pattern in implementation.kernel_names(p))
-        assert any(re.search(pattern, other) for pattern in implementation.foreign_kernel_names())
-        assert not any(re.search(pattern, own) for pattern in implementation.foreign_kernel_names())
+@pytest.mark.parametrize("kernel", ["parallel", "fused_chunk", "chunk"])
+def test_the_kernels_of_flas_based_are_told_apart(kernel):
+    names = {"parallel": KERNELS["fla"][:1], "fused_chunk": KERNELS["fla"][1:2], "chunk": KERNELS["fla"][2:]}
+    implementation = flash_linear_attention.Based(kernel=kernel)
+    for pattern in implementation.kernel_names(problem("Based")):
+        assert any(re.search(pattern, own) for own in names[kernel])
+    for mode, kernels in names.items():
+        for one in kernels:
+            disowned = any(re.search(pattern, one) for pattern in implementation.foreign_kernel_names())
+            assert disowned is (mode != kernel), one
 
 
 def test_compiled_and_eager_pytorch_are_told_apart():
@@ -210,6 +214,18 @@ def test_mamba_ssm_is_imported_without_its_own_init(tmp_path, monkeypatch):
         monkeypatch.delitem(sys.modules, name)
 
 
+class TaylorFeatureMap:
+    """As published: a product and its mirror image are one feature."""
+
+    def __init__(self, head_dim):
+        self.root = head_dim**0.5
+
+    def __call__(self, x):
+        first, second = torch.triu_indices(x.shape[-1], x.shape[-1], 1)
+        orders = (torch.ones_like(x[..., :1]), x / self.root**0.5, x * x / (2**0.5 * self.root))
+        return torch.cat([*orders, x[..., first] * x[..., second] / self.root], -1)
+
+
 class Library:
     """The functions of both libraries, signatures as published; they compute in float64, from (B, N, H, .) tensors."""
 
@@ -222,18 +238,20 @@ class Library:
             ),
             "fla.ops.simple_gla": simple,
             "fla.ops.linear_attn": types.SimpleNamespace(chunk_linear_attn=self.chunk_linear_attn),
+            "fla.modules.feature_map": types.SimpleNamespace(TaylorFeatureMap=TaylorFeatureMap),
             "fla.ops.common.chunk_h": types.SimpleNamespace(chunk_fwd_h=self.chunk_fwd_h),
         }
-        for name in ("fla", "fla.ops", "fla.ops.common", *modules):
+        for name in ("fla", "fla.ops", "fla.ops.common", "fla.modules", *modules):
             module = types.ModuleType(name)
             vars(module).update(vars(modules.get(name, types.SimpleNamespace())))
             monkeypatch.setitem(sys.modules, name, module)
             parent, _, own = name.rpartition(".")
             if parent:
                 setattr(sys.modules[parent], own, module)
-        for module in (flash_linear_attention, composed_hedgehog):
+        for module in (flash_linear_attention, composed_hedgehog, composed_based):
             monkeypatch.setattr(module, "short_kernels", lambda: ())
         monkeypatch.setattr(mamba_ssm, "short_kernels", lambda: ())
+        monkeypatch.setattr(tuning, "fastest", lambda candidates: 0)
         monkeypatch.setattr(mamba_ssm, "import_kernels", lambda: self)
 
     def parallel_based(self, q, k, v, scale=None, use_norm=True):
@@ -270,8 +288,13 @@ class Library:
         return out.transpose(1, 2).to(v.dtype), state.float() if output_final_state else None
 
     def chunk_linear_attn(self, q, k, v, scale=None, initial_state=None, output_final_state=False, normalize=True):
-        assert not normalize
-        return self.chunk_simple_gla(q, k, v, scale=scale, output_final_state=output_final_state, chunk_size=64)
+        out, state = self.chunk_simple_gla(
+            q, k, v, scale=scale, output_final_state=output_final_state, chunk_size=64
+        )
+        if normalize:
+            sums = k.double().cumsum(1).to(k.dtype)
+            out = out / ((q * scale * sums).sum(-1, keepdim=True) + 1e-10)
+        return out, state
 
     def chunk_fwd_h(self, k, v, g=None, g_gamma=None, h0=None, output_final_state=False, chunk_size=64):
         assert chunk_size == 64
@@ -299,6 +322,21 @@ def test_flas_based_is_called_as_it_wants_to_be(monkeypatch, kernel_name, normal
     inputs = draw("Based", p)
     verify("Based", p, inputs, flash_linear_attention.Based(kernel=kernel_name).prepare(p, inputs)())
     assert library.calls == [kernel_name]
+
+
+@pytest.mark.parametrize("length", [1, 65, 300])
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("composed", [False, True])
+def test_based_by_chunks_is_the_same_function(monkeypatch, composed, normalize, length):
+    """The library's own features and normaliser, and ours compiled: 153 of them for the definition's 273."""
+    Library(monkeypatch)
+    monkeypatch.setattr(composed_based, "compile_alone", lambda function, name: function)
+    composed_based.steps.cache_clear()
+    p = problem("Based", B=2, normalize=normalize, N=length)
+    inputs = draw("Based", p)
+    made = composed_based.Based() if composed else flash_linear_attention.Based(kernel="chunk")
+    verify("Based", p, inputs, made.prepare(p, inputs)())
+    composed_based.steps.cache_clear()
 
 
 @pytest.mark.parametrize("state", [False, True])
@@ -334,18 +372,27 @@ def test_mamba_ssm_is_called_as_it_wants_to_be(monkeypatch, state):
     assert set(library.calls) == {64}
 
 
+CHUNKS, LARGER = (32, 64, 128), (64, 128, 256)
+
+
 def test_the_fastest_chunk_is_chosen_once_a_shape(monkeypatch):
     library = Library(monkeypatch)
     asked = []
-    monkeypatch.setattr(tuning, "fastest", lambda candidates: asked.append([one for one, _ in candidates]) or 1)
+    monkeypatch.setattr(tuning, "fastest", lambda candidates: asked.append([one for one, _ in candidates]) or 4)
     monkeypatch.setattr(tuning, "_chosen", {})
     monkeypatch.setattr(flash_linear_attention, "compile_alone", lambda function, name: function)
     for make in (flash_linear_attention.Mamba2, mamba_ssm.Mamba2):
         for length in (96, 96, 130):
             p = problem("Mamba2", N=length)
-            make().prepare(p, draw("Mamba2", p))
-    assert asked == [["32", "64", "128"]] * 2 + [["64", "128", "256"]] * 2
+            made = make()
+            made.prepare(p, draw("Mamba2", p))
+    tunings = [[f"chunk {size}, tuning {n}" for n in (1, 2, 3) for size in sizes] for sizes in (CHUNKS, LARGER)]
+    assert asked == [tunings[0]] * 2 + [tunings[1]] * 2
     assert set(library.calls) == {64, 128}
+    record = made.tuning()
+    assert len(record) == 1
+    assert record[0].items() >= {"chosen": "chunk 128, tuning 2", "space": tunings[1], "tunings": 3}.items()
+    assert record[0]["seconds"] >= 0
 
 
 def window(q, k, v):
@@ -362,8 +409,9 @@ def window(q, k, v):
 @pytest.mark.parametrize("length", [1, 64, 65, 128, 129, 200, 384])
 def test_hedgehogs_parts_are_joined_to_the_same_function(monkeypatch, length):
     Library(monkeypatch)
-    steps = {"features": hedgehog_steps.features, "window": window, "join": hedgehog_steps.join}
-    monkeypatch.setattr(composed_hedgehog, "compile_steps", lambda problem, device: steps)
+    steps = {"features": hedgehog_steps.features, "join": hedgehog_steps.join}
+    monkeypatch.setattr(composed_hedgehog, "compile_steps", lambda problem: steps)
+    monkeypatch.setattr(hedgehog_steps, "compiled_window", lambda *_: window)
     monkeypatch.setattr(composed_hedgehog, "_compiled", {})
     p = problem("Hedgehog", B=2, H=3, N=length)
     inputs = draw("Hedgehog", p)
@@ -374,6 +422,8 @@ def test_flex_attention_is_given_the_window_in_blocks():
     from torch.nn.attention.flex_attention import create_block_mask
 
     mask = create_block_mask(hedgehog_steps.seen, None, None, 320, 320, device="cpu", BLOCK_SIZE=64)
+    assert hedgehog_steps.TILES[0][:2] == (64, 64)
+    assert len(set(hedgehog_steps.TILES)) == len(hedgehog_steps.TILES) > 4
     partial = mask.to_dense()[0, 0]
     assert torch.equal(partial.bool(), torch.ones(5, 5, dtype=torch.bool).tril() & torch.ones(5, 5).bool().triu(-1))
 
@@ -383,10 +433,10 @@ def test_compiled_steps_of_hedgehog_are_right(monkeypatch):
     Library(monkeypatch)
     steps = {
         "features": compile_alone(hedgehog_steps.features, "features_here"),
-        "window": window,
         "join": compile_alone(hedgehog_steps.join, "join_here"),
     }
-    monkeypatch.setattr(composed_hedgehog, "compile_steps", lambda problem, device: steps)
+    monkeypatch.setattr(composed_hedgehog, "compile_steps", lambda problem: steps)
+    monkeypatch.setattr(hedgehog_steps, "compiled_window", lambda *_: window)
     monkeypatch.setattr(composed_hedgehog, "_compiled", {})
     p = problem("Hedgehog", N=200)
     inputs = draw("Hedgehog", p)

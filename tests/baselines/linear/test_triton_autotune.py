@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from baselines.common import tuning
+from baselines.common.baseline import Baseline, Library
 from baselines.linear import flash_linear_attention, mamba_ssm, triton_autotune
 
 
@@ -45,29 +47,74 @@ def test_lists_of_configurations_are_cut_and_never_emptied():
         triton_autotune.autotuner_of(Decorated(lambda: None))
 
 
-def test_choices_are_kept_by_shape():
-    one = kernel(Config())
-    tuner = triton_autotune.autotuner_of(one)
-    triton_autotune.tune_for("short", [one])
-    tuner.cache["key"] = "best for short"
-    triton_autotune.tune_for("long", [one])
-    assert tuner.cache == {}
-    assert not tuner.cache_results
-    tuner.cache["key"] = "best for long"
-    triton_autotune.tune_for("short", [one])
-    assert tuner.cache == {"key": "best for short"}
+class Contestant(Baseline):
+    library = Library("somebody", "", (), ())
+
+
+class Kernel:
+    """A kernel whose tuner chooses at its first call for a key, each time something else."""
+
+    def __init__(self):
+        self.decorated, self.chosen, self.ran = kernel(Config()), 0, []
+
+    def make(self, key):
+        tuner = triton_autotune.autotuner_of(self.decorated)
+
+        def call():
+            if key not in tuner.cache:
+                self.chosen += 1
+                tuner.cache[key] = f"{key}, choice {self.chosen}"
+            tuner.best_config = tuner.cache[key]
+            self.ran.append(tuner.best_config)
+
+        return call
+
+
+@pytest.fixture
+def second(monkeypatch):
+    """Tuning takes the second of the candidates, and no shape is known yet."""
+    monkeypatch.setattr(tuning, "_chosen", {})
+    monkeypatch.setattr(triton_autotune, "_choices", {})
+    monkeypatch.setattr(tuning, "fastest", lambda candidates: [call() for _, call in candidates] and 1)
+
+
+@pytest.mark.usefixtures("second")
+def test_tuners_choose_three_times_a_shape_and_the_best_is_kept():
+    one, contestant = Kernel(), Contestant()
+    for _ in range(2):
+        triton_autotune.tuned_call(contestant, "short", [one.decorated], one.make, (32,))
+        assert one.ran[-1] == "32, choice 2"
+    (record,) = contestant.tuning()
+    assert record["chosen"] == "chunk 32, tuning 2"
+    assert list(record["kernels"].values()) == ["32, choice 2"]
+    assert not triton_autotune.autotuner_of(one.decorated).cache_results
+    triton_autotune.tuned_call(contestant, "long", [one.decorated], one.make, (32,))
+    assert (one.chosen, one.ran[-1]) == (6, "32, choice 5")
+
+
+@pytest.mark.usefixtures("second")
+def test_contestants_that_share_a_kernel_leave_each_other_what_was_chosen():
+    """Guard: else one's call in the rounds would find another's choices, and tune inside the clock."""
+    one, first, later = Kernel(), Contestant(), Contestant()
+    later.library = Library("another", "", (), ())
+    call = triton_autotune.tuned_call(first, "short", [one.decorated], one.make, (32,))
+    triton_autotune.tuned_call(later, "short", [one.decorated], one.make, (64,))
+    before = one.chosen
+    call()
+    assert (one.chosen, one.ran[-1]) == (before, "32, choice 2")
 
 
 def test_only_tuners_that_have_a_timer_get_ours():
     """Guard: the attribute is another version's; one that nothing reads would look as if the tuning were short."""
-    without, with_timer = kernel(Config()), kernel(Config())
-    triton_autotune.autotuner_of(with_timer).do_bench = None
-    triton_autotune.tune_for("short", [without, with_timer])
-    assert not hasattr(triton_autotune.autotuner_of(without), "do_bench")
-    timer = triton_autotune.autotuner_of(with_timer).do_bench
+    without, with_timer = (triton_autotune.autotuner_of(kernel(Config())) for _ in range(2))
+    with_timer.do_bench = None
+    for tuner in (without, with_timer):
+        triton_autotune._prepare(tuner)
+    assert not hasattr(without, "do_bench")
+    timer = with_timer.do_bench
     assert isinstance(timer, triton_autotune._Bench)
-    triton_autotune.tune_for("long", [with_timer])
-    assert triton_autotune.autotuner_of(with_timer).do_bench is timer
+    triton_autotune._prepare(with_timer)
+    assert with_timer.do_bench is timer
 
 
 @pytest.mark.parametrize("told", [True, False])
@@ -78,7 +125,7 @@ def test_what_is_hopeless_is_not_timed_in_full(monkeypatch, told):
     tuner.do_bench = None
     if told:
         tuner.prune_configs = lambda arguments: tuner.configs
-    triton_autotune.tune_for("short", [one])
+    triton_autotune._prepare(tuner)
     full = []
     monkeypatch.setattr(triton_autotune, "glance_ms", lambda call: 0.95 * call())
     monkeypatch.setattr(
