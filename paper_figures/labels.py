@@ -39,6 +39,7 @@ IMPLEMENTATIONS: dict[str, str] = {
     "composed": "composed here (fla states, FlexAttention)",
     "fla_parallel": "fla parallel_based",
     "fla_fused_chunk": "fla fused_chunk_based",
+    "fla_chunk": "fla chunk (Taylor features, chunk_linear_attn)",
     "fla_linear_attn": "fla chunk_linear_attn",
     "simple_gla": "fla chunk_simple_gla",
     "mamba_ssm": "mamba_ssm (Triton)",

@@ -14,6 +14,11 @@ from baselines.common.baseline import Baseline, Call, Inputs, Library, Limits, o
 from baselines.common.gpu import HOPPER
 from baselines.common.layouts import head_major, token_major
 
+COMBINE = "FlashAttnFwdCombine"
+"""The kernel that joins what blocks have of the keys that they shared."""
+ROWS, FEW, LONG = 64, 57, 1024
+"""Rows of its least tile; tiles that leave half of the least Hopper GPU, 114 SMs, idle; keys that are worth sharing."""
+
 
 class Attention(Baseline):
     """softmax(Q K^T / sqrt(D)) V, bf16, forward and backward, grouped queries read in place.
@@ -33,7 +38,7 @@ class Attention(Baseline):
         modules=("torch", "flash_attn_interface"),
         packages=("flash-attn-3",),
         gpus=HOPPER,
-        kernels=("FlashAttnFwdSm90",),  # splits have another kernel that combines
+        kernels=("FlashAttnFwdSm90",),
         backward=("FlashAttnBwdSm90",),
         foreign=names.others(names.FLASH_ATTN_3),
     )
@@ -44,6 +49,15 @@ class Attention(Baseline):
         yield head_dim(problem, 256)
         backward = problem.direction == "bwd" and not self.options["num_splits"]
         yield backward, "got num_splits=0 and direction bwd, it concerns the forward pass"
+
+    def kernel_names(self, problem: AttentionProblem) -> tuple[str, ...]:
+        """Its own; where it is free to split and its heuristic would, the one that combines too.
+
+        So a build without the split kernels, which computes the same in three times the time, is an error.
+        """
+        tiles = problem.B * problem.H * -(-problem.N // ROWS)
+        splits = not self.options["num_splits"] and tiles <= FEW and problem.Nkv >= LONG
+        return (*super().kernel_names(problem), *([COMBINE] if splits else []))
 
     def prepare(self, problem: AttentionProblem, inputs: Inputs) -> Call:
         """The library's forward function, or its backward function on what one forward pass has left."""

@@ -7,7 +7,7 @@ from baselines.common.names import everyone_but
 
 SDPA_FLASH = "pytorch_flash"
 FLASH_ATTN = r"(?<!pytorch_)flash(::|\d+)flash_(fwd|bwd)"  # the package's namespace is `flash`
-FLASH_ATTN_3 = "FlashAttn(Fwd|Bwd)Sm"
+FLASH_ATTN_3 = "FlashAttn(Fwd|Bwd)(Sm|Combine)"
 FLASH_ATTN_4 = "kernel_cutlass"  # CuTe DSL's prefix
 CUDNN = "cudnn"
 SDPA_EFFICIENT = "fmha_cutlass"

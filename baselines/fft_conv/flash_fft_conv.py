@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
-from baselines.common.baseline import Baseline, Call, Inputs, Library, Limits
+from baselines.common.baseline import Baseline, Call, Inputs, Library, Limits, options
 from baselines.common.gpu import FROM_AMPERE
 from baselines.fft_conv.names import MONARCH, OURS
 from baselines.fft_conv.problem import FftConvProblem, points
@@ -19,13 +21,19 @@ PACKED = (2**9, 2**11)
 """Lengths at which it packs real sequences into complex ones of half the length."""
 LENGTHS = tuple(2**power for power in range(8, 23))
 """Numbers of points that the library takes."""
+ONE_KERNEL = 2**15
+"""Up to how many points it is one kernel, which takes the filter's transform; beyond, several take parts of it."""
 
 
 class FftConv(Baseline):
-    """FlashFFTConv in bf16. It takes the filter, in fp32, and transforms it in every call.
+    """FlashFFTConv in bf16. Its module takes the filter, in fp32, and transforms it in every call.
 
     So its call is the same where the problem's `filter` is outside: that is how the paper compares, and what a user
-    of the library pays. `filter=inside` compares like with like.
+    of the library pays. Like is compared with like by `filter=inside`, and by the option.
+
+    Options:
+        kept: 1 keeps what the module makes of the filter, and calls the library's kernel on it, where the problem's
+            filter is outside; 0 calls the module.
     """
 
     # The Python package and its CUDA extension are two distributions.
@@ -39,8 +47,12 @@ class FftConv(Baseline):
         foreign=(MONARCH, OURS),
     )
 
+    choices = options(kept=(0, 1))
+
     def limits(self, problem: FftConvProblem) -> Limits:
-        got = f"got N={problem.N}"
+        got, kept = f"got N={problem.N}", self.options["kept"]
+        yield kept and problem.filter == "inside", "got kept=1 and filter=inside, of which one transforms it once"
+        yield kept and points(problem) > ONE_KERNEL, f"{got}, kept=1 takes up to {ONE_KERNEL} points"
         yield points(problem) not in LENGTHS, f"{got}, it takes powers of two from {LENGTHS[0]} points on"
 
     def tolerance(self, problem: FftConvProblem) -> tuple[float, str]:
@@ -56,7 +68,7 @@ class FftConv(Baseline):
         return math.sqrt(count) * ROUNDING, f"it rounds {count} times to bf16, at {ROUNDING:g} each"
 
     def prepare(self, problem: FftConvProblem, inputs: Inputs) -> Call:
-        """Make the module, which holds the factors, and bind u (B, D, N) and k (D, N)."""
+        """Make the module, which holds the factors, and bind u (B, D, N) and k (D, N), or what is kept of k."""
         library = self.library.load("flashfftconv")
         u, k = inputs["u"], inputs["k"]
         module = library.FlashFFTConv(points(problem), dtype=torch.bfloat16).to(u.device)
@@ -66,7 +78,31 @@ class FftConv(Baseline):
                 result: torch.Tensor = module(u, k)
             return result
 
-        return call
+        if not self.options["kept"]:
+            return call
+        kernel, arguments = _run(self.library.load("flashfftconv.conv"), call)
+        return lambda: kernel(u, *arguments[1:])
+
+
+def _run(library: Any, call: Call) -> tuple[Callable[..., torch.Tensor], tuple[Any, ...]]:
+    """The one kernel of the library that a call runs, and on which arguments: u, the filter's transform, factors."""
+    kernels = {name: kernel for name, kernel in vars(library).items() if name.startswith("monarch_conv_forward")}
+    ran: list[tuple[Callable[..., torch.Tensor], tuple[Any, ...]]] = []
+
+    def seen(kernel: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+        def run(*arguments: Any) -> torch.Tensor:
+            ran.append((kernel, arguments))
+            return kernel(*arguments)
+
+        return run
+
+    try:
+        vars(library).update({name: seen(kernel) for name, kernel in kernels.items()})
+        call()
+    finally:
+        vars(library).update(kernels)
+    ((kernel, arguments),) = ran
+    return kernel, arguments
 
 
 def roundings(length: int) -> int:

@@ -49,7 +49,9 @@ class Based(Baseline):
 
         def make(chunk: int) -> Call:
             def call() -> Tensor:
-                out = simple_gla(*features(q, k), values, scale=1.0, chunk_size=chunk, state=False, heads_first=False)()
+                phi_q, phi_k = features(q, k)
+                given = {"scale": 1.0, "chunk_size": chunk}
+                out = simple_gla(phi_q, phi_k, values, state=False, heads_first=False, **given)()
                 out = out.view(*v.shape[:3], -1)
                 return join(out, columns) if normalize else out
 

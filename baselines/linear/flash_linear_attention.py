@@ -19,7 +19,7 @@ from baselines.common.gpu import FROM_AMPERE
 from baselines.common.layouts import token_major
 from baselines.linear import names
 from baselines.linear.problem import BasedProblem, LinearAttentionProblem, Mamba2Problem, no_state
-from baselines.linear.triton_autotune import shorten, tuned_call
+from baselines.linear.triton_autotune import shorten, sizes, tuned_call
 
 FLA = Library(
     "fla",
@@ -52,10 +52,10 @@ class Based(Baseline):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         own = self.options["kernel"]
-        kernels = {kernel: (f"^{kernel}_based_fwd_kernel",) for kernel in ("parallel", "fused_chunk")}
-        kernels["chunk"] = FLA.kernels
-        others = tuple(name for kernel in kernels.keys() - {own} for name in kernels[kernel])
-        self.library = replace(FLA, name=f"fla_{own}", kernels=kernels[own], foreign=(*others, *FLA.foreign))
+        modes: dict[str, tuple[str, ...]] = {"chunk": FLA.kernels}
+        modes |= {mode: (f"{mode}_based_fwd_kernel",) for mode in ("parallel", "fused_chunk")}
+        others = tuple(name for mode in modes if mode != own for name in modes[mode])
+        self.library = replace(FLA, name=f"fla_{own}", kernels=modes[own], foreign=(*others, *FLA.foreign))
         self.notes = ("TaylorFeatureMap, chunk_linear_attn" if own == "chunk" else f"{own}_based",)
 
     def limits(self, problem: BasedProblem) -> Limits:
@@ -192,11 +192,6 @@ def simple_gla(q: Tensor, k: Tensor, v: Tensor, *, state: bool, heads_first: boo
         return (out, final) if state else out
 
     return call
-
-
-def sizes(chunk: int | str, tried: tuple[int, ...]) -> tuple[int, ...]:
-    """The chunk sizes to choose from: that of the option, or those that are tried for "auto"."""
-    return tried if chunk == "auto" else (int(chunk),)
 
 
 def short_kernels() -> tuple[Any, ...]:

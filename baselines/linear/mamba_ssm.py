@@ -16,8 +16,7 @@ from baselines.common.baseline import Baseline, Call, Inputs, Library, Limits, o
 from baselines.common.gpu import FROM_AMPERE
 from baselines.linear import names
 from baselines.linear.problem import Mamba2Problem
-from baselines.linear.flash_linear_attention import sizes
-from baselines.linear.triton_autotune import shorten, tuned_call
+from baselines.linear.triton_autotune import shorten, sizes, tuned_call
 
 LIBRARY = Library(
     "mamba_ssm",

@@ -49,6 +49,11 @@ def shorten(kernel: Any, keep: Callable[[Any], bool]) -> None:
     tuner.configs = kept or tuner.configs
 
 
+def sizes(chunk: int | str, tried: tuple[int, ...]) -> tuple[int, ...]:
+    """The chunk sizes to choose from: that of the option, or those that are tried for "auto"."""
+    return tried if chunk == "auto" else (int(chunk),)
+
+
 @dataclass(frozen=True)
 class Trial:
     """A choice beside what the kernels' tuners chose in one tuning."""

@@ -107,6 +107,31 @@ def test_a_wheel_says_by_its_tags_which_python_it_is_for(tmp_path, tag, python):
     assert (build / "site" / "madeup-1.0.dist-info" / "METADATA").is_file()
 
 
+@pytest.mark.parametrize("part", ["SPLIT", "PACKGQA", "CLUSTER", "BACKWARD", None])
+def test_a_build_without_a_part_that_decides_its_speed_is_refused(tmp_path, part):
+    """Guard: FlashAttention-3 without its split kernels was an opponent three times too slow."""
+    library, site = named("flash_attn_3"), tmp_path / "site"
+    site.mkdir()
+    for module in library.holds:
+        (site / f"{module}.py").touch()
+    flags = {f"FLASHATTENTION_DISABLE_{name}": name in (part, "FP8") for name in ("SPLIT", "PACKGQA", "CLUSTER", "FP8")}
+    flags["FLASHATTENTION_DISABLE_BACKWARD"] = part == "BACKWARD"
+    (site / "flash_attn_config.py").write_text(f"CONFIG = {{'build_flags': {flags}}}\n")
+    if part is None:
+        assert (install(library, site) / "site" / "flash_attn_config.py").is_file()
+    else:
+        with pytest.raises(SourcesError, match=f"with 'FLASHATTENTION_DISABLE_{part}': True; build it with FLASH"):
+            install(library, site)
+
+
+def test_what_is_built_leaves_out_nothing_that_is_refused():
+    for library in read().values():
+        assert library.built
+        assert library.wheel
+    left_out = named("flash_attn_3").built.partition("{")[2].partition("}")[0].replace("\n", "").split(",")
+    assert not {"SPLIT", "PACKGQA", "CLUSTER", "BACKWARD", "HDIM64", "HDIM128"} & {*left_out}
+
+
 def refusal(source, **options):
     with pytest.raises(SourcesError) as caught:
         install(MADEUP, source, **options)

@@ -57,6 +57,7 @@ def listing() -> str:
     lines = []
     for library in read().values():
         lines.append(f"{library.name}: {library.upstream} at {library.commit[:10]} ({library.licence})")
+        lines += [f"    measured as built by: {library.built}", f"    its authors' build: {library.wheel}"]
         used = built.site(library.name)
         builds = built.manifests(library.name)
         for build, manifest in builds:

@@ -106,6 +106,10 @@ def _check(library: Library, source: Path, site: Path, manifest: dict[str, Any],
         raise SourcesError(
             f"{source} holds no {' and no '.join(absent)}; a build of {library.name} holds {', '.join(library.holds)}"
         )
+    for file, words in library.refused.items():
+        said = (site / file).read_text(errors="replace") if (site / file).is_file() else ""
+        if found := [one for one in words if one in said]:
+            raise SourcesError(f"{source} has {file} with {', '.join(found)}; build it with {library.built}")
     if manifest.get("library", library.name) != library.name:
         raise SourcesError(f"{source} is a build of {manifest['library']}, not of {library.name}")
     if commit and manifest.get("commit", commit) != commit:

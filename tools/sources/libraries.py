@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.sources.errors import SourcesError
 
 FILE = Path(__file__).resolve().parent / "libraries.toml"
-_KEYS = {"upstream": str, "commit": str, "licence": str, "holds": list, "needs": str, "contestants": list}
+_TEXTS, _LISTS, _OPTIONAL = (
+    ("upstream", "commit", "licence", "needs", "built", "wheel"),
+    ("holds", "contestants"),
+    "refused",
+)
+_KEYS = dict.fromkeys(_TEXTS, str) | dict.fromkeys(_LISTS, list) | {_OPTIONAL: dict}
 
 
 @dataclass(frozen=True)
@@ -23,6 +29,9 @@ class Library:
     holds: tuple[str, ...]
     needs: str
     contestants: tuple[str, ...]
+    built: str = ""
+    wheel: str = ""
+    refused: Mapping[str, list[str]] = field(default_factory=dict, hash=False)
 
 
 def read(path: Path = FILE) -> dict[str, Library]:
@@ -33,18 +42,12 @@ def read(path: Path = FILE) -> dict[str, Library]:
     """
     found = {}
     for name, table in tomllib.loads(path.read_text()).items():
+        table = {_OPTIONAL: {}, **table}
         wrong = {key for key in {*table, *_KEYS} if not isinstance(table.get(key), _KEYS.get(key, ()))}
         if wrong:
             raise SourcesError(f"{path}: {name} has no good {', '.join(sorted(wrong))}; see the head of the file")
-        found[name] = Library(
-            name,
-            table["upstream"],
-            table["commit"],
-            table["licence"],
-            tuple(table["holds"]),
-            table["needs"],
-            tuple(table["contestants"]),
-        )
+        lists = {key: tuple(table[key]) for key in _LISTS}
+        found[name] = Library(name, **{**table, **lists})
     return found
 
 

@@ -234,6 +234,25 @@ class TestFlashAttention3:
         flash_attn_3.Attention(**options).prepare(problem, draw(problem))()
         assert seen == [given]
 
+    @pytest.mark.parametrize(
+        ("options", "keys", "promised"),
+        [
+            ({"num_splits": 0}, {"N": 1, "Nkv": 4097, "H": 32, "Hkv": 8}, True),
+            ({"num_splits": 0}, {"N": 17, "Nkv": 4097, "H": 32, "Hkv": 8, "causal": True}, True),
+            ({"num_splits": 0}, {"N": 1, "Nkv": 4097, "H": 32, "Hkv": 8, "B": 16}, False),
+            ({"num_splits": 0}, {"N": 1, "Nkv": 512}, False),
+            ({"num_splits": 1}, {"N": 1, "Nkv": 4097}, False),
+        ],
+    )
+    def test_where_it_splits_the_kernel_that_combines_is_promised(self, options, keys, promised):
+        """Guard: a build without split kernels once was 3 times as slow as the wheel, and no row said so."""
+        combine = "void cutlass::device_kernel<flash::enable_sm80<flash::FlashAttnFwdCombine<Shape, 128>>>(Params)"
+        *_, last = flash_attn_3.Attention(**options).kernel_names(small("attention", **keys))
+        assert bool(re.search(last, combine)) is promised
+        foreign = load("baselines.attention.sdpa_cudnn.Attention")().foreign_kernel_names()
+        assert any(re.search(pattern, combine) for pattern in foreign)
+        assert not any(re.search(one, combine) for one in flash_attn_3.Attention().foreign_kernel_names())
+
     def test_splits_are_of_the_forward_pass(self):
         problem = small("attention", direction="bwd")
         assert "num_splits=0 and direction bwd" in flash_attn_3.Attention(num_splits=0).supports(problem, "cuda")

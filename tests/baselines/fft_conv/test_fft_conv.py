@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,41 @@ def test_flash_fft_conv_is_its_package_and_its_extension(tmp_path: Path, monkeyp
     (tmp_path / "monarch_cuda.py").touch()
     importlib.invalidate_caches()
     assert load("baselines.fft_conv.flash_fft_conv.FftConv")().available() is None
+
+
+def test_flash_fft_convs_kernel_is_called_on_what_its_module_makes_of_the_filter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the filter kept, a call transforms nothing and reads u anew; the library is left as it was."""
+    library, conv = types.ModuleType("flashfftconv"), types.ModuleType("flashfftconv.conv")
+    transforms: list[int] = []
+
+    def monarch_conv_forward_16_16_16(u: Any, spectrum: Any, factor: Any, no_gate: Any, points: int) -> Any:
+        return (torch.fft.ifft(torch.fft.fft(u.float() * factor) * spectrum).real / factor).to(u.dtype)
+
+    def forward(u: Any, k: Any) -> Any:
+        transforms.append(1)
+        return vars(conv)["monarch_conv_forward_16_16_16"](u, torch.fft.fft(k), torch.tensor(2.0), None, k.shape[-1])
+
+    module = types.SimpleNamespace(to=lambda device: forward)
+    vars(library).update(FlashFFTConv=lambda points, dtype: module, conv=conv)
+    vars(conv).update(monarch_conv_forward_16_16_16=monarch_conv_forward_16_16_16, monarch_conv_forward=None)
+    for one in (library, conv):
+        monkeypatch.setitem(sys.modules, one.__name__, one)
+    problem = small("fft_conv", N=4096)
+    u, k = torch.randn(2, 3, 4096).bfloat16(), torch.randn(3, 4096)
+    baseline = load("baselines.fft_conv.flash_fft_conv.FftConv")
+    plain, kept = (baseline(kept=one).prepare(problem, {"u": u, "k": k}) for one in (0, 1))
+    assert torch.equal(kept(), plain())
+    u.mul_(-3)
+    before = len(transforms)
+    assert torch.equal(kept(), kept())
+    assert len(transforms) == before
+    assert torch.equal(kept(), plain())
+    assert vars(conv)["monarch_conv_forward_16_16_16"] is monarch_conv_forward_16_16_16
+    for keys, words in (({"filter": "inside"}, "filter=inside"), ({"N": 2**16}, "up to 32768 points")):
+        assert words in baseline(kept=1).supports(small("fft_conv", **keys), "cuda")
+        assert words not in (baseline().supports(small("fft_conv", **keys), "cuda") or "")
 
 
 def test_a_filter_inside_the_clock_is_cuffts_work_too() -> None:

@@ -288,9 +288,7 @@ class Library:
         return out.transpose(1, 2).to(v.dtype), state.float() if output_final_state else None
 
     def chunk_linear_attn(self, q, k, v, scale=None, initial_state=None, output_final_state=False, normalize=True):
-        out, state = self.chunk_simple_gla(
-            q, k, v, scale=scale, output_final_state=output_final_state, chunk_size=64
-        )
+        out, state = self.chunk_simple_gla(q, k, v, scale=scale, output_final_state=output_final_state, chunk_size=64)
         if normalize:
             sums = k.double().cumsum(1).to(k.dtype)
             out = out / ((q * scale * sums).sum(-1, keepdim=True) + 1e-10)
