@@ -54,6 +54,9 @@ IMPLEMENTATIONS: dict[str, str] = {
 }
 """Names of implementations that differ from their key; a key that is not here is shown as it is."""
 
+PUT_TOGETHER = ("composed", "triton_monarch")
+"""Opponents that were put together or written here: nobody ships them, and no sentence calls them a library."""
+
 
 def contestant_label(contestant: Contestant, names: Mapping[str, str] | None = None) -> str:
     """A contestant's name for a table or a legend; `names` holds those that an exhibit chooses itself."""

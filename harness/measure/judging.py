@@ -59,6 +59,7 @@ class Judge:
             del output
             outcome = one.outcome
             outcome.build = one.implementation.build_manifest()
+            outcome.tuning = tuple(one.implementation.tuning())
             outcome.rel_l2_error, outcome.max_abs_error = check.rel_l2_error, check.max_abs_error
             outcome.worst_output, outcome.tolerance = check.worst_output, check.tolerance
             if not check.passed:

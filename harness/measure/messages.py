@@ -111,6 +111,7 @@ class CaseOutcome:
     peak_memory_mib: float | None = None
     kernel_names: tuple[str, ...] = ()
     build: Mapping[str, Any] | None = None
+    tuning: tuple[Mapping[str, Any], ...] = ()
 
     def fail(self, reason: str, status: Status = Status.FAILED_VERIFICATION) -> None:
         """Ends the case."""

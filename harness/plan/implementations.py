@@ -63,6 +63,10 @@ class Implementation:
         """How its kernel was built, where it has one of its own."""
         return None
 
+    def tuning(self) -> Sequence[Mapping[str, Any]]:
+        """What it has chosen by timing since it was made: `chosen` of `space`, in `tunings` and `seconds`."""
+        return ()
+
     def loaded_kernels(self, device: str, direction: str) -> Sequence[str]:
         """Names of the kernels that calls load, which can be built beforehand."""
         return ()

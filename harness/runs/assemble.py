@@ -62,7 +62,9 @@ def assemble(plan: Plan, group: Group, result: GroupResult, machine: Machine, ru
     }
     ratios = _ratios(measurements, outcomes, group.seed, run_id)
     settled = tuple(block for outcome in outcomes for block in _blocks(group, outcome))
-    return StoredGroup(measurements, ratios, samples, settled, energy_j=result.energy_j, seconds=result.seconds)
+    tuning = {group.case_ids[outcome.index]: outcome.tuning for outcome in outcomes if outcome.tuning}
+    spent_j, seconds = result.energy_j, result.seconds
+    return StoredGroup(measurements, ratios, samples, settled, tuning=tuning, energy_j=spent_j, seconds=seconds)
 
 
 def _blocks(group: Group, outcome: CaseOutcome) -> Iterator[SettledBlock]:
@@ -90,7 +92,7 @@ def _judged(plan: Plan, group: Group, outcome: CaseOutcome, machine: Machine) ->
     if complaint is None:
         return outcome
     untimed = CaseOutcome(outcome.index, Status.ERROR, complaint, outcome.version)
-    return replace(untimed, **{name: getattr(outcome, name) for name in (*VERIFIED, "kernel_names", "build")})
+    return replace(untimed, **{name: getattr(outcome, name) for name in (*VERIFIED, "kernel_names", "build", "tuning")})
 
 
 def _complain_of_clocks(plan: Plan, group: Group, outcome: CaseOutcome, machine: Machine) -> str | None:

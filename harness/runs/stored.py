@@ -8,8 +8,8 @@ from __future__ import annotations
 import datetime
 import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
@@ -104,6 +104,8 @@ class Run:
     profile: pd.DataFrame
     settled: pd.DataFrame
     _samples: Mapping[str, Samples]
+    tuning: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    """What cases have chosen by timing, by case id: `chosen` of `space`, in `tunings` and `seconds`."""
 
     @property
     def run_id(self) -> str:
@@ -172,6 +174,7 @@ def _run(folder: Path, manifest: dict[str, Any], groups: list[StoredGroup]) -> R
         profile=_table(ProfileMetric, [row for row in profile if row.case_id in passed]),
         settled=_table(SettledBlock, [b for group in groups for b in group.settled if of_case[b.case_id] is group]),
         _samples={case: of_case[case].samples[case] for case in timed},
+        tuning={case: told for group in groups for case, told in group.tuning.items() if of_case[case] is group},
     )
 
 

@@ -21,7 +21,8 @@ from harness.runs import Run
 from paper_figures.labels import short_run
 from paper_figures.recorded.experiments import Experiment, StoredProblem
 from paper_figures.recorded.machine_code import has_changed
-from paper_figures.recorded.repeats import contradicted_by
+from paper_figures.recorded.repeats import ONCE, Again, contradicted_by, timed_again
+from paper_figures.words import say
 
 EXCUSED = ("unavailable", "unsupported")
 
@@ -38,6 +39,8 @@ class Cell:
     """Why the number is of a kernel that has changed since; empty if it is current."""
     contradicted: frozenset[str] = frozenset()
     """The case ids whose ratio to it another run contradicts."""
+    again: Again = ONCE
+    """What other runs of the same code say."""
 
     @property
     def timed(self) -> bool:
@@ -64,6 +67,15 @@ class Cell:
         """What is said of a time under an error bound wider than the others'; empty where the bound is the same."""
         text = "" if self.row is None else str(self.row["reason"])
         return text if self.timed and OWN_BOUND in text else ""
+
+    @property
+    def faster_before(self) -> str:
+        """Of a library that an earlier run found faster on this GPU model: by how much; else empty."""
+        before = self.again.before
+        if before is None or not self.timed:
+            return ""
+        run = short_run(before.run_id)
+        return say("faster_before", run=run, best=before.best_us, us=before.us, slower=before.slower_pct)
 
     @cached_property
     def key(self) -> str:
@@ -128,7 +140,7 @@ def _select_problem(
     newer = _newer_note(found, run) if together and found[0] not in together else ""
     if found and not together:
         newer = "in no run of this campaign were all contestants timed or found wrong together, and the newest is shown"
-    disputed = contradicted_by(runs)
+    disputed, again = contradicted_by(runs), timed_again(tuple(runs))
     cells = tuple(
         Cell(
             problem,
@@ -137,6 +149,7 @@ def _select_problem(
             rows.get(contestant),
             _stale(runs, run, rows.get(contestant)),
             disputed.get(str(rows[contestant]["case_id"]), frozenset()) if contestant in rows else frozenset(),
+            again.get((run.run_id, str(rows[contestant]["case_id"])), ONCE) if run and contestant in rows else ONCE,
         )
         for contestant in (experiment.contestants if run is None else _asked(run, experiment))
     )

@@ -221,10 +221,10 @@ def absent(exhibit: Compared, lines: Sequence[Line], of: Sequence[Contestant] | 
     """
     problems = {line.problem for line in lines if line.cell.row is not None}
     asked = exhibit.baselines if of is None else of
-    timed = {one.implementation: _timed_on(one, lines) for one in asked}
+    timed = {one: _timed_on(one, lines) for one in asked}
     found = []
     for one in asked:
-        missed = problems - timed[one.implementation] - timed.get(STANDS_FOR.get(one.implementation, ""), set())
+        missed = problems - timed[one] - timed.get(Contestant(STANDS_FOR.get(one.implementation, "")), set())
         if not missed:
             continue
         own = (line.cell.status for line in lines if line.cell.contestant == one and line.problem in missed)

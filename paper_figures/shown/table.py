@@ -164,11 +164,12 @@ def rate_text(line: Line) -> Text:
     """The rate of a line, with the clock that decides it where it was throttled; or its status with the reason."""
     if line.rate is None:
         return Text(words(line.cell.status), note=line.cell.reason, case=line.cell.key, kind="status")
-    own = line.cell.own_bound
+    own, before = line.cell.own_bound, line.cell.faster_before
     rounds = "" if line.rounds_rate is None else f"back to back, in rounds {quantity(line.rounds_rate, 'TFLOPS')}"
-    parts = ("stale" if line.cell.stale else "", "less precise by design" if own else "", rounds or _clock(line))
+    marks = {"stale": line.cell.stale, "less precise by design": own, "faster in an earlier run": before}
+    parts = (*(mark for mark, holds in marks.items() if holds), rounds or _clock(line))
     detail = ", ".join(filter(None, parts))
-    note = "; ".join(filter(None, (line.cell.stale, own)))
+    note = "; ".join(filter(None, marks.values()))
     return Text(quantity(line.rate.value, "TFLOPS"), detail=detail, case=line.cell.key, note=note, kind="number")
 
 

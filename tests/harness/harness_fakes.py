@@ -39,6 +39,9 @@ class Good:
     def build_manifest(self):
         return {"registers": 168}
 
+    def tuning(self):
+        return [{"chosen": "the first", "space": ["the first"], "tunings": 3, "seconds": 0.5}]
+
 
 class Waits(Good):
     """Waits for the device in each call, so that no graph can be made of it."""

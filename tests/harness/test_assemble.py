@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +18,7 @@ from harness.measure.supervisor import GroupResult
 from harness.plan.planning import make_plan
 from harness.records.rows import Status
 from harness.runs.assemble import assemble
+from harness.runs.group import encoded
 
 ROOFS = {"copy_gbps": 4250.0, "read_gbps": 4000.0, "matmul_bf16_tflops": 700.0}
 ROUNDS = 20
@@ -50,6 +53,18 @@ def stored(microseconds: list[float], settled_us: tuple[float, ...] = (), gpu: s
     outcomes = [outcome(index, time) for index, time in enumerate(microseconds)]
     outcomes[0].settled = tuple(Block(n, 0, -1, 100, us * 1e-4, None, None, None) for n, us in enumerate(settled_us))
     return assemble(plan, plan.groups[0], GroupResult(outcomes, 10.0), machine, "20260101T000000Z-aaaaaa")
+
+
+def test_what_was_chosen_by_timing_is_kept_by_case():
+    """As a run is read back, without those that choose nothing."""
+    told = {"chosen": "128x64", "space": ["128x64", "64x64"], "tunings": 3, "seconds": 1.5}
+    plan = make_plan(config("problems=[{M: 256, N: 256, K: 256}]", "implementations=[tk,cublas]"))
+    outcomes = [outcome(0, 20.0), replace(outcome(1, 24.0), tuning=(told,))]
+    machine = Machine("cuda", True, GPU, {"torch": "2.13.0"}, ROOFS)
+    group = assemble(plan, plan.groups[0], GroupResult(outcomes, 10.0), machine, "20260101T000000Z-aaaaaa")
+    case = group.measurements[1].case_id
+    assert group.tuning == {case: (told,)}
+    assert json.loads(gzip.decompress(encoded(group)))["tuning"] == {case: [told]}
 
 
 def test_above_the_datasheet_roof_is_an_error():

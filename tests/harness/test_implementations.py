@@ -32,6 +32,7 @@ def test_what_a_class_leaves_out_has_a_default():
     assert implementation.kernel_names(PROBLEM) == ()
     assert implementation.foreign_kernel_names() == ()
     assert implementation.build_manifest() == {"registers": 168}
+    assert implementation.tuning()[0]["chosen"] == "the first"
     assert implementation.loaded_kernels("cpu", "fwd") == ()
     assert implementation.planning(PROBLEM, INPUTS) is None
 
@@ -42,6 +43,7 @@ def test_a_function_is_called_with_inputs_and_options():
     assert implementation.version() == "function of harness_fakes"
     assert implementation.available() is None
     assert implementation.build_manifest() is None
+    assert implementation.tuning() == ()
     assert implementation.loaded_kernels("cpu", "fwd") == ()
     assert implementation.planning(PROBLEM, INPUTS) is None
 

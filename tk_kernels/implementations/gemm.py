@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .. import toolchain
 from ..kernels.gemm import options as gemm_options
+from ..kernels.gemm import tuning as gemm_tuning
 from ..kernels.gemm.fp8 import gemm_fp8
 from ..kernels.gemm.operator import gemm
 from .kernel import Kernel, Outputs
@@ -26,6 +27,7 @@ class Gemm(Kernel):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
+        self._tuned: dict[str, Any] = {}
         gemm_options.encode_options(**{key: value for key, value in self._options.items() if key != "fast_accum"})
         if self._by_warps:
             self.of_copy_engine = ()
@@ -39,7 +41,17 @@ class Gemm(Kernel):
         call = super().prepare(problem, inputs)
         if self._options.get("tune"):
             call()
+            self._tuned = dict(gemm_tuning.latest)
         return call
+
+    def tuning(self) -> tuple[dict[str, Any], ...]:
+        """With `tune`, what was chosen of the kernels that were left in the end, and the seconds when it was chosen."""
+        if not self._tuned:
+            return ()
+        us = self._tuned["us"]
+        chosen = gemm_tuning.fastest(list(us.values()))
+        told = {"space": list(us), "tunings": gemm_tuning.TUNINGS, "seconds": self._tuned["seconds"]}
+        return ({"chosen": list(us)[chosen], **told},)
 
     def supports(self, problem: Any, device: str) -> str | None:
         """Warps copy for themselves where there is no copy engine, and there alone."""

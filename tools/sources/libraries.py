@@ -10,12 +10,8 @@ from pathlib import Path
 from tools.sources.errors import SourcesError
 
 FILE = Path(__file__).resolve().parent / "libraries.toml"
-_TEXTS, _LISTS, _OPTIONAL = (
-    ("upstream", "commit", "licence", "needs", "built", "wheel"),
-    ("holds", "contestants"),
-    "refused",
-)
-_KEYS = dict.fromkeys(_TEXTS, str) | dict.fromkeys(_LISTS, list) | {_OPTIONAL: dict}
+_TEXTS, _LISTS = ("upstream", "commit", "licence", "needs", "built", "wheel"), ("holds", "contestants")
+_KEYS = {**dict.fromkeys(_TEXTS, str), **dict.fromkeys(_LISTS, list), "refused": dict}
 
 
 @dataclass(frozen=True)
@@ -42,7 +38,7 @@ def read(path: Path = FILE) -> dict[str, Library]:
     """
     found = {}
     for name, table in tomllib.loads(path.read_text()).items():
-        table = {_OPTIONAL: {}, **table}
+        table = {"refused": {}, **table}
         wrong = {key for key in {*table, *_KEYS} if not isinstance(table.get(key), _KEYS.get(key, ()))}
         if wrong:
             raise SourcesError(f"{path}: {name} has no good {', '.join(sorted(wrong))}; see the head of the file")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -15,7 +15,7 @@ from harness.records.naming import Contestant, problem_keys
 from paper_figures.intervals import Measured
 from paper_figures.judged.quantities import fastest, roof_share, speedup
 from paper_figures.judged.verdicts import Missing
-from paper_figures.labels import contestant_label
+from paper_figures.labels import PUT_TOGETHER, contestant_label
 from paper_figures.numbers import RATIO, significant, with_unit
 from paper_figures.published.paper import FIGURES
 from paper_figures.recorded.selection import Selected
@@ -72,6 +72,10 @@ class Row:
     """The fastest library, or those that are it on one of the problems, in short."""
     absent: str = ""
     """Whom the fastest library was not chosen from."""
+    put_together: bool = False
+    """Whether the fastest is none that anybody ships: it was put together here."""
+    over_released: Ratios | None = None
+    """Ours over the released kernel, on the problems that this runs; None where there are none."""
 
 
 def position(ratio: float) -> float:
@@ -102,7 +106,12 @@ def speedups(reports: Sequence[ExhibitReport]) -> list[Row]:
                 name = f"{exhibit.title}, {DIRECTIONS[direction]}" if several else exhibit.title
                 problems = {one.problem for one in alike}
                 missing = absent_libraries(exhibit, [line for line in report.lines if line.problem in problems])
-                rows.append(Row(exhibit.id, name, marks, _best(exhibit, alike), ", ".join(missing)))
+                fast = [fastest(one, libraries(exhibit)) for one in alike]
+                found = [one.contestant for one in fast if not isinstance(one, Missing)]
+                put_together = bool(found) and all(one.implementation in PUT_TOGETHER for one in found)
+                released = _ratios(own, lambda one: speedup(one, OURS_DEFAULT, (THEIRS,)))
+                short = _best(exhibit, found)
+                rows.append(Row(exhibit.id, name, marks, short, ", ".join(missing), put_together, released))
     return rows
 
 
@@ -111,39 +120,50 @@ LEADS, TRAILS = 1.1, 0.9
 
 
 def standing(rows: Sequence[Row]) -> str:
-    """How ours stands to the best library of today by the means of the chart: where it leads, is level, or trails."""
-    means = {row.name: row.marks["ours"].ratios.mean for row in sorted(rows, key=_mean, reverse=True)}
-    lead = {name: value for name, value in means.items() if value >= LEADS}
-    trail = {name: value for name, value in means.items() if value < TRAILS}
-    level = [value for name, value in means.items() if name not in lead | trail]
-    near = max(1, math.ceil(round(100 * max((abs(value - 1) for value in level), default=0), 6)))
-    best = {row.name: f"{inside(row.name)} ({', '.join(row.best)})" if row.best else inside(row.name) for row in rows}
-    said = say(
+    """How ours stands by the means of the chart to the best library of today, and to the authors' released kernels.
+
+    Where it leads, is level, or trails, each with the least and the greatest of its problems.  What was put together
+    here is no library, and is told apart.
+    """
+    ordered = sorted(rows, key=_mean, reverse=True)
+    lead = [row for row in ordered if _mean(row) >= LEADS]
+    trail = [row for row in ordered if _mean(row) < TRAILS]
+    level = [row for row in ordered if row not in lead and row not in trail]
+    released = [row.over_released for row in ordered if row.over_released is not None]
+    near = max(1, math.ceil(round(100 * max((abs(_mean(row) - 1) for row in level), default=0), 6)))
+    return say(
         "ahead",
-        means={"lead": _ends(lead), "trail": _ends(trail), "near": near},
-        behind=[best[name] for name in lead],
+        lead=[_said(row) for row in lead if not row.put_together],
+        put_together=[_said(row) for row in lead if row.put_together],
         level=len(level),
-        trailing=[inside(name) for name in trail],
+        near=near,
+        span=Ratios(tuple(value for row in level for value in row.marks["ours"].ratios.values)).text if level else "",
+        trail=[_said(row) for row in trail],
+        released=len(released),
+        means=_ends([one.mean for one in released]),
+        problems=Ratios(tuple(value for one in released for value in one.values)).text if released else "",
     )
-    return f"{said.removesuffix('.')} (geometric means)." if said else ""
 
 
 def _mean(row: Row) -> float:
     return row.marks["ours"].ratios.mean
 
 
-def _ends(means: Mapping[str, float]) -> str:
-    return (
-        " to ".join(dict.fromkeys(significant(end) for end in (min(means.values()), max(means.values()))))
-        if means
-        else ""
-    )
+def _said(row: Row) -> str:
+    """`Based (12.6×, 6.680 to 21.356×, over fla)`."""
+    ours = row.marks["ours"]
+    span = [ours.ratios.text] if len(ours.ratios.values) > 1 else []
+    over = [f"over {' and '.join(row.best)}"] if row.best else []
+    return f"{inside(row.name)} ({', '.join([ours.text, *span, *over])})"
 
 
-def _best(exhibit: Compared, selections: Sequence[Selected]) -> tuple[str, ...]:
-    """The fastest libraries, that of most problems first: `fla` for `fla parallel_based`."""
-    found = (fastest(one, libraries(exhibit)) for one in selections)
-    names = Counter(_short(exhibit, one.contestant) for one in found if not isinstance(one, Missing))
+def _ends(means: Sequence[float]) -> str:
+    return " to ".join(dict.fromkeys(significant(end) for end in (min(means), max(means)))) if means else ""
+
+
+def _best(exhibit: Compared, found: Sequence[Contestant]) -> tuple[str, ...]:
+    """The fastest on each problem, that of most problems first: `fla` for `fla parallel_based`."""
+    names = Counter(_short(exhibit, one) for one in found)
     return tuple(name for name, _ in names.most_common())
 
 

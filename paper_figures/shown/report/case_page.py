@@ -9,7 +9,7 @@ import csv
 import io
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,6 +36,7 @@ from paper_figures.recorded.selection import Cell, kernel_build
 from paper_figures.shown.report.run_machine import machine_facts
 from paper_figures.shown.svg import histogram_svg, samples_svg
 from paper_figures.shown.table import ABSENT, Column, Table, Text
+from paper_figures.words import say
 
 MACHINE = ("experiment", "GPU", "driver", "commit")
 """What a case says of its run: the page of runs has the rest."""
@@ -125,7 +126,7 @@ def case_details(cell: Cell) -> CaseDetails:
         reason=str(cell.row["reason"]),
         stale=cell.stale,
         headline=_headline(cell) if cell.timed and samples.size else (),
-        facts=tuple((name, value) for name, value in _facts(cell.run, cell.row, cell.contestant) if value),
+        facts=tuple((name, value) for name, value in _facts(cell.run, cell.row, cell) if value),
         percentiles=tuple(
             (name, fixed(float(value), 2)) for name, value in zip(PERCENTILES, percentiles, strict=False)
         ),
@@ -133,7 +134,7 @@ def case_details(cell: Cell) -> CaseDetails:
         dots=samples_svg(cell.run.rounds(case_id), samples, f"{samples.size} latencies, round by round")
         if samples.size
         else "",
-        ratios=_ratios(cell.run, case_id, name),
+        ratios=_ratios(cell, case_id, name),
         samples_file=samples_file(cell.run, case_id) if samples.size else "",
         command=str(cell.row["repro_command"]),
         ratio_command=_ratio_command(cell.run, case_id),
@@ -166,8 +167,10 @@ def _headline(cell: Cell) -> tuple[tuple[str, str, str], ...]:
 _RATIO = ("baseline_case_id", "ratio_p50", "ci_low", "ci_high", "verdict", "settled_ratio", "settled_verdict")
 
 
-def _ratios(run: Run, case_id: str, name: str) -> Table | None:
-    """The stored ratios of a case to every other of its group."""
+def _ratios(cell: Cell, case_id: str, name: str) -> Table | None:
+    """The stored ratios of a case to every other of its group, and how far other runs have them."""
+    run = cell.run
+    assert run is not None
     names = (run.measurements[name].tolist() for name in ("case_id", "implementation", "variant"))
     contestants = {str(case): Contestant(str(one), str(variant)) for case, one, variant in zip(*names, strict=True)}
     noise = dict(zip(*(run.measurements[name].tolist() for name in ("case_id", "aa_noise_pct")), strict=True))
@@ -184,15 +187,24 @@ def _ratios(run: Run, case_id: str, name: str) -> Table | None:
                 Text(measured_interval(ratio, RATIO), kind="number"),
                 Text(f"±{fixed(margin, 2)} %", kind="number"),
                 Text(str(verdict)),
+                Text(_spread(cell.again.ratios.get(str(baseline), ()), 3) or ABSENT),
                 Text(ABSENT if math.isnan(settled) else f"{quantity(settled, RATIO)}× {settled_verdict}"),
             )
         )
     if not rows:
         return None
-    titles = ("Over", "Speed", "95 % interval", "Noise of the two", "Verdict", "Back to back")
-    shown = len(titles) if any(row[-1].text != ABSENT for row in rows) else len(titles) - 1
-    columns = tuple(Column(title, 0 < place < 4) for place, title in enumerate(titles[:shown]))
-    cut = tuple(row[:shown] for row in rows)
+    titles = (
+        "Over",
+        "Speed",
+        "95 % interval of this run",
+        "Noise of the two",
+        "Verdict",
+        "All runs",
+        "Back to back",
+    )
+    kept = [place for place in range(len(titles)) if place < 5 or any(row[place].text != ABSENT for row in rows)]
+    columns = tuple(Column(titles[place], 0 < place < 4) for place in kept)
+    cut = tuple(tuple(row[place] for place in kept) for row in rows)
     return Table(f"Speed of {name} relative to what was timed in the same rounds", columns, cut, ())
 
 
@@ -255,14 +267,17 @@ def unique_cases(cells: Sequence[Cell]) -> tuple[Cell, ...]:
     return tuple(found.values())
 
 
-def _facts(run: Run, row: dict[str, Any], contestant: Contestant) -> list[tuple[str, str]]:
+def _facts(run: Run, row: dict[str, Any], cell: Cell) -> list[tuple[str, str]]:
     build = kernel_build(run, row) or {}
     return [
         ("version", str(row["version"])),
         ("relative L2 error", _scientific(row["rel_l2_error"])),
         ("tolerance", _scientific(row["tolerance"])),
         ("samples", str(int(row["n_samples"])) if row["n_samples"] else ""),
-        ("column of the samples", f"{contestant} us" if row["n_samples"] else ""),
+        ("column of the samples", f"{cell.contestant} us" if row["n_samples"] else ""),
+        ("median latency in other runs, us", _spread(cell.again.medians_us, 2)),
+        ("earlier", cell.faster_before),
+        ("tuning", _tuning(run.tuning.get(str(row["case_id"]), ()))),
         ("timer", f"{row['timer']}, L2 {row['cache']}" if row["timer"] else ""),
         ("GB/s", _value(row["gbps"])),
         ("% of the measured roof", _value(row["roof_pct_measured"])),
@@ -283,6 +298,18 @@ def _facts(run: Run, row: dict[str, Any], contestant: Contestant) -> list[tuple[
         ("sources", str(build.get("source_hash") or "")[:16]),
         ("machine code", str(build.get("binary_hash") or "")[:16]),
     ]
+
+
+def _spread(values: Sequence[float], digits: int) -> str:
+    """`61.20 to 63.05 in 3 runs of the same code`; empty where there is one."""
+    if len(values) < 2:
+        return ""
+    return f"{fixed(min(values), digits)} to {fixed(max(values), digits)} in {len(values)} runs of the same code"
+
+
+def _tuning(told: Sequence[Mapping[str, Any]]) -> str:
+    """What was chosen by timing, of how many, and in which time."""
+    return "; ".join(say("tuning", **{"kernels": {}, **one}) for one in told)
 
 
 def _kernels(names: str) -> str:

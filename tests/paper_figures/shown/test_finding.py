@@ -144,24 +144,36 @@ def test_a_card_does_not_repeat_its_title() -> None:
     assert alone("Every kernel against the roof", "Every kernel against the roof") == ""
 
 
-def row(name: str, *ratios: float, best: tuple[str, ...] = ()) -> Row:
-    return Row("fig9", name, {"ours": Mark("ours", "ours", Ratios(ratios))}, best)
+def row(name: str, *ratios: float, best: tuple[str, ...] = (), own: bool = False, released: float = 0.0) -> Row:
+    marks = {"ours": Mark("ours", "ours", Ratios(ratios))}
+    return Row("fig9", name, marks, best, "", own, Ratios((released, 4 * released)) if released else None)
 
 
 def test_the_first_sentence_says_where_ours_leads_and_trails() -> None:
-    level = [row("bf16 GEMM", 1.01, 1.03, best=("cuBLAS",)), row("Rotary", 0.984)]
-    assert standing([row("Long convolution", 2.0), row("Based", 8.0, 18.0, best=("fla", "mamba_ssm")), *level]) == (
-        "Our kernels are 2.00 to 12.0 times as fast as the best library of today on Based (fla, mamba_ssm) and long "
-        "convolution. "
-        "On the other 2 kernels they are within 2 % of it (geometric means)."
+    """With a range beside each mean, the released kernels, and no library where what is fastest is none."""
+    level = [row("bf16 GEMM", 1.01, 1.03, best=("cuBLAS",), released=1.5), row("Rotary", 0.984)]
+    lead = [
+        row("Long convolution", 2.0, best=("our Triton Monarch",), own=True, released=1.0),
+        row("Based", 8.0, 18.0, best=("fla", "mamba_ssm")),
+    ]
+    assert standing([*lead, *level]) == (
+        "Our kernels are faster than the best library of today on Based (12.0×, 8.000 to 18.000×, over fla and "
+        "mamba_ssm). "
+        "On long convolution (2.00×, over our Triton Monarch) no library is as fast as what was put together here, and "
+        "ours is faster than that. "
+        "On the other 2 kernels they are within 2 % of it (0.984 to 1.030× by problem). "
+        "Ours are 2.00 to 3.00 times as fast as the authors' released kernels, of which 2 run (1.000 to 6.000× by "
+        "problem). "
+        "These are geometric means over problems."
     )
     assert standing([row("Rotary", 0.5), row("bf16 GEMM", 1.0)]) == (
-        "On the other kernel ours is within 1 % of the best library of today. "
-        "Ours trails the best library of today on rotary, at 0.500 times its speed (geometric means)."
+        "On the other kernel ours is within 1 % of the best library of today (1.000× by problem). "
+        "Ours trails the best library of today on rotary (0.500×). "
+        "These are geometric means over problems."
     )
-    assert (
-        standing([row("bf16 GEMM", 0.97)])
-        == "On every kernel ours is within 3 % of the best library of today (geometric means)."
+    assert standing([row("bf16 GEMM", 0.97)]) == (
+        "On every kernel ours is within 3 % of the best library of today (0.970× by problem). "
+        "These are geometric means over problems."
     )
     assert standing([]) == ""
 

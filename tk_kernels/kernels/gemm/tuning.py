@@ -12,6 +12,7 @@ import random
 import re
 import statistics
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,8 @@ from torch import Tensor
 from ...ops.library import target_on
 from .options import AUTOMATIC, Encoded, encode_options
 
-SCREENED, TIMED, LEFT = 5, 21, 6
-"""Rounds of all kernels, rounds of the choice by shape and the fastest, and how many those are."""
+SCREENED, TIMED, LEFT, TUNINGS = 5, 21, 6, 3
+"""Rounds of all kernels, of the choice by shape and the fastest, how many those are, and how often they are timed."""
 NOISE = 0.01
 """By which a kernel has to be faster than the choice by shape."""
 FLUSHED, SPIN = 100 << 20, 100_000
@@ -33,7 +34,9 @@ KERNEL = (
 )
 
 _log = logging.getLogger("tk_kernels")
-_chosen: dict[tuple[Any, ...], Encoded] = {}
+_chosen: dict[tuple[Any, ...], dict[str, Any]] = {}
+latest: dict[str, Any] = {}
+"""What is kept of the choice that was asked for last: `options`, `us` of what was left in the end, and `seconds`."""
 
 
 def tuned(kernel: str, matrices: Mapping[str, Tensor], rest: tuple[Any, ...], run: Callable[[Encoded], Any]) -> Encoded:
@@ -52,7 +55,10 @@ def tuned(kernel: str, matrices: Mapping[str, Tensor], rest: tuple[Any, ...], ru
     if known not in _chosen:
         key = f"{kernel} {sources(kernel, target_on(device))} {gpu} {operands}"
         _chosen[known] = kept(key) or keep(key, *_measured(a.shape[0], out.shape[1], a.shape[1], device, run))
-    return _chosen[known]
+    latest.clear()
+    latest.update(_chosen[known])
+    options: Encoded = _chosen[known]["options"]
+    return options
 
 
 @functools.cache
@@ -81,12 +87,12 @@ def place(key: str) -> Path:
     return cache_root() / "tuned" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
 
 
-def kept(key: str) -> Encoded | None:
+def kept(key: str) -> dict[str, Any] | None:
     """The choice that is kept for a key; None, with a warning unless there is no file, where none can be read."""
     path = place(key)
     try:
-        found = json.loads(path.read_text())
-        options = found["options"]
+        found = dict(json.loads(path.read_text()))
+        options, _, _ = (found[part] for part in ("options", "us", "seconds"))
         if found["key"] != key:
             raise ValueError("it is of another problem")
         if len(options) != len(AUTOMATIC) or any(type(one) is not int for one in options):
@@ -96,34 +102,42 @@ def kept(key: str) -> Encoded | None:
     except (OSError, ValueError, KeyError, TypeError) as error:
         _log.warning("%s: is no choice of a kernel (%s: %s); timing again", path, type(error).__name__, error)
         return None
-    return tuple(options)
+    return {**found, "options": tuple(options)}
 
 
-def keep(key: str, options: Encoded, times: Mapping[str, float]) -> Encoded:
+def keep(key: str, options: Encoded, times: Mapping[str, float], seconds: float) -> dict[str, Any]:
     """Write a choice, whole or not at all: processes may do so at once, and the last one's stays."""
-    path = place(key)
+    path, choice = place(key), {"key": key, "options": options, "us": times, "seconds": seconds}
     aside = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        aside.write_text(json.dumps({"key": key, "options": options, "us": times}))
+        aside.write_text(json.dumps(choice))
         aside.replace(path)
     except OSError as error:
         _log.warning("%s: cannot be written (%s); the kernel is timed again by the next process", path, error)
-    return options
+    return choice
 
 
 def _measured(
     M: int, N: int, K: int, device: torch.device, run: Callable[[Encoded], Any]
-) -> tuple[Encoded, dict[str, float]]:
-    """The fastest options, and the times of what was left in the end."""
+) -> tuple[Encoded, dict[str, float], float]:
+    """The fastest options, the times of what was left in the end, and the seconds that it took."""
+    began = time.perf_counter()
     if torch.cuda.is_current_stream_capturing():
         raise RuntimeError("tune: this problem was never timed, which a CUDA graph cannot record; call it once before")
     given = [{}, *forced(M, N, K, listed(lambda: run(encode_options(tile="1x1"))))]
     encoded = [encode_options(**options) for options in given]
     flush = torch.empty(FLUSHED, dtype=torch.int8, device=device)
     times = timed([functools.partial(run, one) for one in encoded], flush)
-    fastest = min(times, key=lambda at: times[at] if at else times[at] * (1 - NOISE))
-    return encoded[fastest], {str(given[at] or "by shape"): us for at, us in times.items()}
+    places = list(times)
+    chosen = places[fastest(list(times.values()))]
+    told = {str(given[at] or "by shape"): us for at, us in times.items()}
+    return encoded[chosen], told, round(time.perf_counter() - began, 2)
+
+
+def fastest(times: Sequence[float]) -> int:
+    """The place of the least time; the first, the choice by shape, unless another is faster by more than noise."""
+    return min(range(len(times)), key=lambda at: times[at] if at else times[at] * (1 - NOISE))
 
 
 def listed(refused: Callable[[], Any]) -> list[str]:
@@ -157,10 +171,14 @@ def forced(M: int, N: int, K: int, names: Sequence[str]) -> Iterator[dict[str, A
 
 
 def timed(calls: Sequence[Callable[[], Any]], flush: Tensor) -> dict[int, float]:
-    """The times, us, of the first call and of the fastest of the others, by their places among `calls`."""
+    """The times, us, of the first call and of the fastest of the others, by their places among `calls`.
+
+    Each is the least of three medians: what one tuning of short calls finds is partly luck.
+    """
     screened = rounds(calls, SCREENED, flush)
     left = [0, *sorted(range(1, len(calls)), key=screened.__getitem__)[:LEFT]]
-    return dict(zip(left, rounds([calls[at] for at in left], TIMED, flush), strict=True))
+    tunings = [rounds([calls[at] for at in left], TIMED, flush) for _ in range(TUNINGS)]
+    return dict(zip(left, map(min, *tunings), strict=True))
 
 
 def rounds(calls: Sequence[Callable[[], Any]], count: int, flush: Tensor) -> list[float]:
