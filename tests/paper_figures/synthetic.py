@@ -63,7 +63,7 @@ def _linear_rate(keys: Mapping[str, str], contestant: Contestant) -> float | str
     if contestant.implementation == "mamba_ssm" and "boundary" in keys:
         return "unsupported: it prepares decays and values itself"
     base = 250.0 * int(keys["N"]) / (int(keys["N"]) + 400)
-    factors = {"fla_fused_chunk": 0.1, "simple_gla": 0.45, "mamba_ssm": 0.3, "composed": 0.17, "torch": 0.01}
+    factors = {"fla_fused_chunk": 0.18, "simple_gla": 0.45, "mamba_ssm": 0.3, "composed": 0.17, "torch": 0.01}
     if contestant.implementation == "fla_parallel":
         return base * 300 / int(keys["N"])
     return base * factors.get(contestant.implementation, 1.0 if contestant.implementation == "tk" else 0.05)
