@@ -150,11 +150,10 @@ def _mean(row: Row) -> float:
 
 
 def _said(row: Row) -> str:
-    """`Based (12.6×, 6.680 to 21.356×, over fla)`."""
+    """`12.6× on Based (6.680 to 21.356×; fla)`."""
     ours = row.marks["ours"]
-    span = [ours.ratios.text] if len(ours.ratios.values) > 1 else []
-    over = [f"over {' and '.join(row.best)}"] if row.best else []
-    return f"{inside(row.name)} ({', '.join([ours.text, *span, *over])})"
+    beside = "; ".join(filter(None, (ours.ratios.text if len(ours.ratios.values) > 1 else "", ", ".join(row.best))))
+    return f"{ours.text} on {inside(row.name)}{f' ({beside})' if beside else ''}"
 
 
 def _ends(means: Sequence[float]) -> str:

@@ -275,7 +275,7 @@ def _facts(run: Run, row: dict[str, Any], cell: Cell) -> list[tuple[str, str]]:
         ("tolerance", _scientific(row["tolerance"])),
         ("samples", str(int(row["n_samples"])) if row["n_samples"] else ""),
         ("column of the samples", f"{cell.contestant} us" if row["n_samples"] else ""),
-        ("median latency in other runs, us", _spread(cell.again.medians_us, 2)),
+        ("median latency in all runs, us", _spread(cell.again.medians_us, 2)),
         ("earlier", cell.faster_before),
         ("tuning", _tuning(run.tuning.get(str(row["case_id"]), ()))),
         ("timer", f"{row['timer']}, L2 {row['cache']}" if row["timer"] else ""),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +11,7 @@ import pytest
 from report_support import part
 
 from harness.between.contradictions import contradict, contradictions
+from harness.between.faster_before import faster_before
 from harness.records.naming import Contestant
 from harness.runs import load_campaign
 from paper_figures.exhibits import choose_exhibits
@@ -19,6 +21,7 @@ from paper_figures.recorded.repeats import Spread, repeated, spread
 from paper_figures.recorded.selection import select
 from paper_figures.shown.case_rows import Line
 from paper_figures.shown.how_to_read import sections
+from paper_figures.shown.report.case_page import case_details
 from paper_figures.shown.report.making import make_report
 from paper_figures.shown.report.model import Report
 from paper_figures.shown.report.page_values import disputed
@@ -93,6 +96,67 @@ def test_a_pair_that_another_run_tells_otherwise_of_is_ambiguous_and_listed(
     page = (tmp_path / "out" / "claims.html").read_text()
     fold = f"<summary>{len(found)} pairs whose verdict differs between runs of the same code</summary>"
     assert f'<details class="all"{" open" * (len(found) <= 5)}>{fold}' in page
+
+
+def test_a_library_that_an_earlier_run_found_faster_is_marked_in_its_row(tmp_path: Path, synthetic: ModuleType) -> None:
+    """Guard: of what an autotuner chose in several runs the page showed the newest, 44 % slower, and said nothing."""
+    for number, theirs in enumerate((380.0, 400.0, 300.0), start=1):
+        rates = {"tk": 500.0 / number, "cublas": theirs}
+        synthetic.write_run(
+            tmp_path / "c", "table2_persistent", f"2026010{number}T000000Z-aaaaa{number}", problems=PROBLEMS,
+            rate=lambda problem, one, rates=rates: rates.get(one.implementation, 350.0),
+        )  # fmt: skip
+    runs = load_campaign(tmp_path / "c")
+    found = faster_before(tuple(runs), ("tk",))
+    assert {run for run, _ in found} == {runs[0].run_id}, "the second run is the faster one"
+    assert len(found) == len(PROBLEMS), "nothing is asked of ours, and the other library is as fast as ever"
+    one = next(iter(found.values()))
+    assert (one.run_id, one.slower_pct) == (runs[1].run_id, pytest.approx(100 / 3, rel=0.02))
+    assert 0 < one.margin_pct < 10
+    selected = select(runs, load_experiment("table2_persistent"))[0]
+    theirs, same = (selected.cell(Contestant(name)) for name in ("cublas", "cublas_tuned"))
+    assert theirs is not None
+    assert same is not None
+    assert same.faster_before == ""
+    assert theirs.faster_before.startswith("run aaaaa2 on the same GPU model took ")
+    assert "33.3 % more" in theirs.faster_before
+    assert len(theirs.again.medians_us) == 3
+    report = make_report(tmp_path / "c", choose_exhibits(["table2_persistent"]))
+    line = next(one for one in report.exhibits[0].lines if one.cell.contestant == Contestant("cublas"))
+    assert "faster in an earlier run" in rate_text(line).detail
+    assert rate_text(line).note == line.cell.faster_before
+    details = case_details(theirs)
+    facts = dict(details.facts)
+    assert facts["earlier"] == theirs.faster_before
+    assert facts["median latency in all runs, us"].endswith(" in 3 runs of the same code")
+    assert details.ratios is not None
+    assert [one.title for one in details.ratios.columns][2:] == [
+        "95 % interval of this run", "Noise of the two", "Verdict", "All runs",
+    ]  # fmt: skip
+    assert all(row[-1].text.endswith(" in 3 runs of the same code") for row in details.ratios.rows)
+
+
+def test_one_run_is_not_several(tmp_path: Path, synthetic: ModuleType) -> None:
+    run = synthetic.write_run(tmp_path / "c", "table2_persistent", problems=PROBLEMS)
+    (case, *_) = run_cases(run)
+    told = {"chosen": "128x64", "space": ["128x64", "64x64"], "tunings": 3, "seconds": 1.25}
+    synthetic.edit_group(run, lambda held: held.update(tuning={case: [told]}))
+    cells = select(load_campaign(tmp_path / "c"), load_experiment("table2_persistent"))[0].cells
+    tuned = next(one for one in cells if one.row is not None and one.row["case_id"] == case)
+    details = case_details(tuned)
+    facts = dict(details.facts)
+    assert not facts.keys() & {"earlier", "median latency in all runs, us"}
+    assert facts["tuning"] == "128x64, of 2, the best of 3 tunings in 1.2 s"
+    assert details.ratios is not None
+    assert len(details.ratios.columns) == 5
+
+
+def run_cases(folder: Path) -> list[str]:
+    return [
+        str(case)
+        for group in json.loads((folder / "manifest.json").read_text())["groups"]
+        for case in group["case_ids"]
+    ]
 
 
 @pytest.mark.parametrize(

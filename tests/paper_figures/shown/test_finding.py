@@ -157,23 +157,20 @@ def test_the_first_sentence_says_where_ours_leads_and_trails() -> None:
         row("Based", 8.0, 18.0, best=("fla", "mamba_ssm")),
     ]
     assert standing([*lead, *level]) == (
-        "Our kernels are faster than the best library of today on Based (12.0×, 8.000 to 18.000×, over fla and "
-        "mamba_ssm). "
-        "On long convolution (2.00×, over our Triton Monarch) no library is as fast as what was put together here, and "
-        "ours is faster than that. "
-        "On the other 2 kernels they are within 2 % of it (0.984 to 1.030× by problem). "
-        "Ours are 2.00 to 3.00 times as fast as the authors' released kernels, of which 2 run (1.000 to 6.000× by "
-        "problem). "
-        "These are geometric means over problems."
+        "Our kernels are faster than the best library of today: 12.0× on Based (8.000 to 18.000×; fla, mamba_ssm). "
+        "Over what was put together here, where no library is as fast: 2.00× on long convolution (our Triton Monarch). "
+        "On the other 2 kernels ours is within 2 % of it (0.984 to 1.030×). "
+        "Over the authors' released kernels: 2.00 to 3.00× on 2 kernels (1.000 to 6.000×). "
+        "Means are geometric, ranges over problems."
     )
     assert standing([row("Rotary", 0.5), row("bf16 GEMM", 1.0)]) == (
-        "On the other kernel ours is within 1 % of the best library of today (1.000× by problem). "
-        "Ours trails the best library of today on rotary (0.500×). "
-        "These are geometric means over problems."
+        "On the other kernel ours is within 1 % of the best library of today (1.000×). "
+        "Ours trails the best library of today: 0.500× on rotary. "
+        "Means are geometric, ranges over problems."
     )
     assert standing([row("bf16 GEMM", 0.97)]) == (
-        "On every kernel ours is within 3 % of the best library of today (0.970× by problem). "
-        "These are geometric means over problems."
+        "On every kernel ours is within 3 % of the best library of today (0.970×). "
+        "Means are geometric, ranges over problems."
     )
     assert standing([]) == ""
 
