@@ -158,13 +158,13 @@ def test_the_first_sentence_says_where_ours_leads_and_trails() -> None:
     ]
     assert standing([*lead, *level]) == (
         "Our kernels are faster than the best library of today: 12.0× on Based (8.000 to 18.000×; fla, mamba_ssm). "
+        "On 2 others ours is within 2 % of it (0.984 to 1.030×). "
         "Over what was put together here, where no library is as fast: 2.00× on long convolution (our Triton Monarch). "
-        "On the other 2 kernels ours is within 2 % of it (0.984 to 1.030×). "
         "Over the authors' released kernels: 2.00 to 3.00× on 2 kernels (1.000 to 6.000×). "
         "Means are geometric, ranges over problems."
     )
     assert standing([row("Rotary", 0.5), row("bf16 GEMM", 1.0)]) == (
-        "On the other kernel ours is within 1 % of the best library of today (1.000×). "
+        "On 1 other ours is within 1 % of the best library of today (1.000×). "
         "Ours trails the best library of today: 0.500× on rotary. "
         "Means are geometric, ranges over problems."
     )
