@@ -14,7 +14,7 @@ from paper_figures.errors import PaperFiguresError
 
 ASKED = tuple(one.id for one in MEASURED)
 OPTIONS_OF_HOPPER = {"table1_stages", "table3_block_order", "table3_attention_order", "app_c1_block_order"}
-WITHOUT_A_KERNEL = {"fig10_fp8", "gemm_fp8_in_use", "thundermla", "llama_decode"}
+WITHOUT_A_KERNEL = {"fig10_fp8", "gemm_fp8_in_use", "mla_128_heads", "thundermla", "llama_decode"}
 """FP8, MLA decode and Llama decode. All other experiments are measured on any GPU since Ampere."""
 
 

@@ -301,6 +301,7 @@ def test_a_campaign_without_an_exhibits_runs_says_so(tmp_path: Path, synthetic: 
         "input_distribution",
         "mamba2_prefill",
         "mixer_wall_clock",
+        "mla_128_heads",
         "llama_decode",
         "prefill",
         "rotary_cuda_graph",
