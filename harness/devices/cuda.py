@@ -1,4 +1,4 @@
-"""The first visible CUDA GPU."""
+"""A CUDA GPU, the first visible one unless another is asked for."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ _POISON_BYTE = 0xFF
 
 
 class CudaDevice(Device):
-    """Verifies and measures on device 0."""
+    """Verifies and measures on one GPU, by its number."""
 
     kind = "cuda"
     timed = True
 
-    def __init__(self) -> None:
+    def __init__(self, number: int = 0) -> None:
         if not torch.cuda.is_available():
             raise HarnessError("device=cuda: torch sees no CUDA GPU here; device=cpu verifies and never times")
-        self._properties = torch.cuda.get_device_properties(0)
+        if number:
+            torch.cuda.set_device(number)
+        self._properties = torch.cuda.get_device_properties(number)
         self.l2_bytes = int(self._properties.L2_cache_size)
         uuid = str(getattr(self._properties, "uuid", ""))
         self._uuid = uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import platform
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
+from harness.devices.agreement import agreed
 from harness.devices.rounds import Call, Stopwatch
 from harness.devices.telemetry import NoTelemetry, Telemetry
 from harness.plan.planning import TimerSettings
+from harness.workloads import ranks_of
 
 
 class Device:
@@ -21,6 +24,24 @@ class Device:
     timed = False
     """Whether times from this device are results."""
     l2_bytes = 0
+    rank, ranks = 0, 1
+    """This process, and how many are at a case together, all going through the same steps."""
+    most = 1
+    """So many ranks there may be."""
+
+    def refuse(self, problem: Any) -> str | None:
+        """None, or why nobody can run the problem here."""
+        needed = ranks_of(problem)
+        here = f"the problem is of {needed} ranks and this device has {self.most} at most"
+        return None if needed <= self.most else f"{here}: device=cuda_ranks has one a GPU, device=cpu_ranks four"
+
+    def exchange(self, what: str, answer: Any) -> list[Any]:
+        """What each rank has to say, by rank; all ranks ask the same at the same step. Raises `RankFailedError`."""
+        return agreed([answer])
+
+    def clock(self) -> float:
+        """Seconds, the same on all ranks: what depends on time is decided alike."""
+        return float(self.exchange("clock", time.monotonic())[0])
 
     def describe(self) -> dict[str, Any]:
         """The manifest's entry `gpu`; empty where there is none."""

@@ -7,9 +7,10 @@ import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from harness.devices.agreement import Ask
 from harness.devices.seats import Row
 from harness.devices.telemetry import Reading, Telemetry
 from harness.devices.visits import PLAIN, Visit
@@ -41,6 +42,12 @@ class Sample:
         In a late sample the latency has both, and the host may have waited for what the stopwatch put before the call.
         """
         return max(self.latency_us, self.host_us) if self.in_time else self.latency_us
+
+    def slowest(self, exchange: Ask) -> Sample:
+        """This sample with the times of the slowest rank; late on one is late on all."""
+        times = exchange("sample", (self.latency_us, self.host_us, self.busy_us, not self.in_time))
+        latency_us, host_us, busy_us, late = map(max, zip(*times, strict=True))
+        return replace(self, latency_us=latency_us, host_us=host_us, busy_us=busy_us, in_time=not late)
 
 
 class Stopwatch(Protocol):
