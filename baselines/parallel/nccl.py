@@ -15,6 +15,9 @@ from baselines.common.names import TK
 from baselines.gemm.names import CUBLAS_KERNELS
 from baselines.parallel.problem import NCCL, CollectiveProblem, group
 
+GATHER = getattr(distributed, "all_gather_single", None) or distributed.all_gather_into_tensor
+SCATTER = getattr(distributed, "reduce_scatter_single", None) or distributed.reduce_scatter_tensor
+"""By their names of later versions and of earlier ones."""
 LIBRARY = replace(TORCH, name="nccl", kernels=(NCCL,), foreign=(TK, "all_reduce_kernel"))
 
 
@@ -48,8 +51,8 @@ class Collective(_Nccl):
         x, shape = inputs["x"], (problem.M // (problem.W if problem.op == "reduce_scatter" else 1), problem.N)
         run = {
             "all_reduce": lambda out, given: distributed.all_reduce(out),
-            "all_gather": distributed.all_gather_into_tensor,
-            "reduce_scatter": distributed.reduce_scatter_tensor,
+            "all_gather": GATHER,
+            "reduce_scatter": SCATTER,
             "all_to_all": distributed.all_to_all_single,
         }[problem.op]
         group()
@@ -71,13 +74,13 @@ class GemmCollective(_Nccl):
         group()
 
         def ag_gemm() -> Tensor:
-            whole = _given(distributed.all_gather_into_tensor, a.new_empty((problem.M, problem.K)), a)
+            whole = _given(GATHER, a.new_empty((problem.M, problem.K)), a)
             return torch.matmul(whole, b)
 
         def gemm_rs() -> Tensor:
             product = torch.matmul(a, b)
             out = product.new_empty((problem.M // problem.W, problem.N))
-            return _given(distributed.reduce_scatter_tensor, out, product)
+            return _given(SCATTER, out, product)
 
         def gemm_ar() -> Tensor:
             product = torch.matmul(a, b)

@@ -12,6 +12,7 @@ import ctypes
 import faulthandler
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, NoReturn
 
 from harness.devices.agreement import Failed, answers
@@ -36,6 +38,9 @@ BROKEN_EXIT = 70
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 START_SECONDS = 170.0
 """Starting the followers may take this long, which is less than the parent waits for a worker that starts."""
+
+PLACE = re.compile(r'File ".*?([^/"]+)", (line \d+ in .*)')
+"""The innermost call of a stack that faulthandler writes."""
 
 LOOK_SECONDS, SHARE = 0.1, 0.9
 """How often the watch looks, and after which share of a phase's time it speaks: before the parent does."""
@@ -97,6 +102,7 @@ class Ranks:
             one.answers.send(request)
         if self.device.ranks == 1:
             self.device.join(ranks, self._meeting(), self.ask)
+            self.ask("joined", None)
 
     def tell(self, message: object) -> None:
         """Sends a message to the parent."""
@@ -133,6 +139,7 @@ class Ranks:
     def _start(self, ranks: int) -> None:
         context = multiprocessing.get_context("spawn")
         self._folder = tempfile.TemporaryDirectory(prefix="tk-bench-ranks-")
+        _tell_places(self._meeting(), 0)
         self._steps = context.Array("q", ranks, lock=False)
         for rank in range(1, ranks):
             (answers, theirs), (words, spoken) = context.Pipe(), context.Pipe(duplex=False)
@@ -169,8 +176,18 @@ class Ranks:
                 steps = list(self._steps)
                 behind = [str(rank) for rank, step in enumerate(steps) if step < max(steps)]
                 who = f"rank {' and '.join(behind)} did not answer" if behind else "no rank answered"
-                self._end(f"{who} for {now - self._last:.0f} s{during}; killed", Status.TIMEOUT)
+                places = "; ".join(self._places())
+                self._end(f"{who} for {now - self._last:.0f} s{during}; {places}; killed", Status.TIMEOUT)
             time.sleep(LOOK_SECONDS)
+
+    def _places(self) -> list[str]:
+        """Where the code of each rank is."""
+        processes = [os.getpid(), *(one.process.pid for one in self.followers)]
+        for process in processes:
+            os.kill(process, signal.SIGUSR1)
+        time.sleep(LOOK_SECONDS)
+        found = (PLACE.search(_dump(self._meeting(), rank).read_text()) for rank in range(len(processes)))
+        return [f"rank {rank} at {', '.join(place.groups())}" for rank, place in enumerate(found) if place]
 
     def _end(self, reason: str, status: Status) -> NoReturn:
         with self._lock, suppress(OSError):
@@ -189,6 +206,7 @@ def follow(
 ) -> None:
     """A follower: what rank 0 is asked to measure, it measures, too; ends when rank 0 does."""
     begin_process()
+    _tell_places(meeting, rank)
 
     import torch  # noqa: F401  after the environment is set
     from hydra.utils import instantiate
@@ -214,6 +232,7 @@ def follow(
             seal.learn()
             if here.ranks == 1:
                 here.join(ranks, meeting, ask)
+                ask("joined", None)
             measure_group(request.group, here, request.timer, request.limits, line, seal)
     except EOFError:  # rank 0 is gone
         os._exit(0)
@@ -222,6 +241,15 @@ def follow(
     except Exception as error:
         words.send(Broken(-1, one_line(error, named=True)))
     os._exit(BROKEN_EXIT)
+
+
+def _dump(meeting: str, rank: int) -> Path:
+    """Where a rank writes its stack when it is asked to by SIGUSR1, also while it hangs."""
+    return Path(f"{meeting}.{rank}")
+
+
+def _tell_places(meeting: str, rank: int) -> None:
+    faulthandler.register(signal.SIGUSR1, _dump(meeting, rank).open("w"), all_threads=False)
 
 
 def _heard(words: Connection) -> object:
