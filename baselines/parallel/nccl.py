@@ -12,8 +12,7 @@ from torch import Tensor, distributed
 
 from baselines.common.baseline import TORCH, Baseline, Call, Inputs, Limits, options
 from baselines.common.names import TK
-from baselines.gemm.names import CUBLAS_KERNELS
-from baselines.parallel.problem import NCCL, CollectiveProblem, group
+from baselines.parallel.problem import CUBLAS, NCCL, CollectiveProblem, group
 
 GATHER = getattr(distributed, "all_gather_single", None) or distributed.all_gather_into_tensor
 SCATTER = getattr(distributed, "reduce_scatter_single", None) or distributed.reduce_scatter_tensor
@@ -66,7 +65,7 @@ class Collective(_Nccl):
 class GemmCollective(_Nccl):
     """`torch.matmul` and a collective, one after the other."""
 
-    library = replace(LIBRARY, name="nccl_cublas", kernels=(NCCL, CUBLAS_KERNELS), foreign=("triton", TK))
+    library = replace(LIBRARY, name="nccl_cublas", kernels=(NCCL, CUBLAS), foreign=("triton", TK))
 
     def prepare(self, problem: CollectiveProblem, inputs: Inputs) -> Call:
         """Bind a and b."""

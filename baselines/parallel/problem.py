@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 from torch import distributed
 
-NCCL = "nccl"
-"""NCCL's kernels, as the profiler names them."""
+NCCL, CUBLAS = "nccl", "nvjet|gemm"
+"""Kernels as the profiler names them."""
 
 
 class CollectiveProblem(Protocol):
@@ -23,5 +23,5 @@ class CollectiveProblem(Protocol):
 def group() -> Any:
     """The default process group, which has the problem's W ranks; raises `RuntimeError` without one."""
     if not distributed.is_initialized():
-        raise RuntimeError("torch.distributed is not initialised: needs a device of ranks, such as cuda_ranks")
+        raise RuntimeError("torch.distributed is not initialised: a problem of W > 1 ranks has it")
     return distributed.group.WORLD

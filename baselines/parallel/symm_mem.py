@@ -17,8 +17,7 @@ from torch import Tensor
 
 from baselines.common.baseline import TORCH, Baseline, Call, Inputs, Limits, options
 from baselines.common.names import TK
-from baselines.gemm.names import CUBLAS_KERNELS
-from baselines.parallel.problem import NCCL, CollectiveProblem, group
+from baselines.parallel.problem import CUBLAS, NCCL, CollectiveProblem, group
 
 LIBRARY = replace(TORCH, name="symm_mem", foreign=(TK, NCCL))
 TAKES = {
@@ -64,7 +63,7 @@ class Collective(Baseline):
 class GemmCollective(Baseline):
     """The fused operators of PyTorch's asynchronous tensor parallelism; gemm_ar is cuBLAS, then two-shot."""
 
-    library = replace(LIBRARY, kernels=(CUBLAS_KERNELS,), foreign=("triton", TK, NCCL))
+    library = replace(LIBRARY, kernels=(CUBLAS,), foreign=("triton", TK, NCCL))
 
     def prepare(self, problem: CollectiveProblem, inputs: Inputs) -> Call:
         """Bind a and b."""

@@ -8,15 +8,6 @@ if TYPE_CHECKING:  # readers of runs import parts of this room, and need no seco
     from harness.devices.device import Device
 
 
-def detect_ranks(ranks: int | None = None, rank: int = 0) -> Device:
-    """A rank of as many as there are GPUs, or of `ranks`; on the CPU where there is no GPU."""
-    import torch
-
-    from harness.devices.ranks import CpuRanks, CudaRanks
-
-    return (CudaRanks if torch.cuda.is_available() else CpuRanks)(ranks, rank)
-
-
 def detect() -> Device:
     """The first CUDA GPU if torch can use one, else the CPU."""
     import torch

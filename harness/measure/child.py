@@ -75,6 +75,7 @@ def main(pipe: Connection, seeds: Connection, running: Synchronized[int], device
                 began = time.perf_counter()
                 try:
                     roofs = here.roofs() if request.roofs and here.timed else {}
+                    roofs |= here.peer_roofs() if request.roofs > 1 else {}
                 except Exception as error:  # a GPU in use by others, mostly
                     pipe.send(Refused(f"the roofs of this device cannot be measured: {one_line(error, named=True)}"))
                     return
@@ -94,7 +95,7 @@ def main(pipe: Connection, seeds: Connection, running: Synchronized[int], device
                 line = Line(ranks.tell, enter, ask)
                 needed = ranks_of(request.group.problem)
                 try:
-                    if 1 < needed <= here.most:
+                    if 1 < needed <= here.most_ranks():
                         ranks.begin(request, needed)
                     measure_group(request.group, here, request.timer, request.limits, line, seal)
                 except ProcessBrokenError as broken:

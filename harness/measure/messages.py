@@ -17,9 +17,9 @@ from harness.records.rows import Status
 
 @dataclass(frozen=True)
 class Describe:
-    """Asks for a `Machine`; with `roofs`, the roofs are measured too."""
+    """Asks for a `Machine`.  roofs: for how many ranks the roofs are measured too, 0 for none."""
 
-    roofs: bool
+    roofs: int
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ class Ranks:
         for one in self.followers:
             one.answers.send(request)
         if self.device.ranks == 1:
-            self.device.join(ranks, self._meeting(), self.ask)
+            self.device.join(0, ranks, self._meeting(), self.ask)
             self.ask("joined", None)
 
     def tell(self, message: object) -> None:
@@ -143,8 +143,7 @@ class Ranks:
         self._steps = context.Array("q", ranks, lock=False)
         for rank in range(1, ranks):
             (answers, theirs), (words, spoken) = context.Pipe(), context.Pipe(duplex=False)
-            settings = {**self.settings, "rank": rank}
-            arguments = (theirs, spoken, self._steps, rank, ranks, settings, self._meeting())
+            arguments = (theirs, spoken, self._steps, rank, ranks, dict(self.settings), self._meeting())
             process = context.Process(target=follow, args=arguments, name=f"tk-bench rank {rank}", daemon=True)
             process.start()
             theirs.close()
@@ -208,7 +207,7 @@ def follow(
     begin_process()
     _tell_places(meeting, rank)
 
-    import torch  # noqa: F401  after the environment is set
+    import torch  # after the environment is set
     from hydra.utils import instantiate
 
     from harness.measure.line import Line, ProcessBrokenError
@@ -224,6 +223,8 @@ def follow(
         return answers(pipe.recv())
 
     try:
+        if rank < torch.cuda.device_count():
+            torch.cuda.set_device(rank)
         here = instantiate(dict(settings))
         seal = Seal(here)
         line = Line(lambda message: None, lambda index: None, lambda *use: ask(f"seed {use}", None)[0])
@@ -231,7 +232,7 @@ def follow(
             request = pipe.recv()
             seal.learn()
             if here.ranks == 1:
-                here.join(ranks, meeting, ask)
+                here.join(rank, ranks, meeting, ask)
                 ask("joined", None)
             measure_group(request.group, here, request.timer, request.limits, line, seal)
     except EOFError:  # rank 0 is gone

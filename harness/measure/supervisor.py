@@ -87,8 +87,8 @@ class Supervisor:
         if self._process is None or not self._process.is_alive():
             self._start()
 
-    def describe(self, roofs: bool) -> Machine:
-        """The machine; with `roofs`, measured there and then."""
+    def describe(self, roofs: int) -> Machine:
+        """The machine; the roofs, for so many ranks, are measured there and then."""
         try:
             self._send(Describe(roofs))
             return self._receive(Machine, START_SECONDS)

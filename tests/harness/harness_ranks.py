@@ -8,8 +8,6 @@ import torch
 from harness_fake_gpu import FakeGpu, FakeStopwatch
 from torch import distributed
 
-from harness.devices.ranks import Ranked
-
 
 class RankStopwatch(FakeStopwatch):
     def __init__(self, exchange):
@@ -26,11 +24,7 @@ class RankStopwatch(FakeStopwatch):
         return max(self.exchange("idle", super().idle_after_us(call, enough_us)))
 
 
-class FakeRanks(Ranked, FakeGpu):
-    def __init__(self, ranks=None, rank=0):
-        super().__init__()
-        self.most, self.rank = ranks or 4, rank
-
+class FakeRanks(FakeGpu):
     def stopwatch(self, settings):
         return RankStopwatch(self.exchange)
 
