@@ -34,7 +34,8 @@ class CudaDevice(Device):
     def __init__(self) -> None:
         if not torch.cuda.is_available():
             raise HarnessError("device=cuda: torch sees no CUDA GPU here; device=cpu verifies and never times")
-        self._properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        self.device_id = torch.device("cuda", torch.cuda.current_device())
+        self._properties = torch.cuda.get_device_properties(self.device_id)
         self.l2_bytes = int(self._properties.L2_cache_size)
         uuid = str(getattr(self._properties, "uuid", ""))
         self._uuid = uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"

@@ -34,6 +34,8 @@ class Device:
     """Of a case of several ranks, each a process and on a GPU a GPU of its own: which one this is, and how many."""
     backend = "gloo"
     """Of `torch.distributed`, by which contestants reach the other ranks."""
+    device_id: torch.device | None = None
+    """The GPU of this rank, on which the backend is set up at once."""
     _ask: Ask | None = None
 
     def most_ranks(self) -> int:
@@ -54,6 +56,7 @@ class Device:
             rank=rank,
             world_size=ranks,
             timeout=timedelta(seconds=JOIN_SECONDS),
+            device_id=self.device_id,
         )
         self.rank, self.ranks, self._ask = rank, ranks, ask
 
