@@ -18,8 +18,8 @@ from harness.devices.telemetry import NoTelemetry, Telemetry
 from harness.plan.planning import TimerSettings
 from harness.workloads import ranks_of
 
-JOIN_SECONDS = 60.0
-"""Ranks find one another within this time."""
+PATIENCE = timedelta(hours=1)
+"""Of `torch.distributed`; the limits of a case end a hang before, with the rank's name."""
 
 
 class Device:
@@ -55,7 +55,7 @@ class Device:
             init_method=f"file://{meeting}",
             rank=rank,
             world_size=ranks,
-            timeout=timedelta(seconds=JOIN_SECONDS),
+            timeout=PATIENCE,
             device_id=self.device_id,
         )
         self.rank, self.ranks, self._ask = rank, ranks, ask

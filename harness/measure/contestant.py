@@ -114,7 +114,7 @@ class Contestant:
         if series.late:
             count = len(series.latency_us)
             outcome.remark(f"in {series.late} of {count} samples the GPU waited for the host, which is in the time")
-        outcome.latency_us = np.asarray(series.latency_us)
+        outcome.latency_us, outcome.ranks_us = np.asarray(series.latency_us), np.asarray(series.ranks_us)
         outcome.rounds = np.asarray(series.rounds, dtype=np.int32)
         outcome.positions = np.asarray(series.positions, dtype=np.int32)
         outcome.predecessors = numbers[series.predecessors]

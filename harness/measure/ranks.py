@@ -87,8 +87,8 @@ class Ranks:
     """What goes on now; None while nothing does."""
     _last: float = 0.0
     _call_seconds: float = 0.0
-    _failed: tuple[float, str, Status] | None = None
-    """Since when a rank has failed, and how it did, until the others know."""
+    _failed: tuple[float, int, str, Status] | None = None
+    """When a rank failed last, at which of its exchanges, and how."""
     _folder: tempfile.TemporaryDirectory[str] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -121,12 +121,11 @@ class Ranks:
     def ask(self, what: str, answer: Any) -> list[Any]:
         """Rank 0's part of an exchange."""
         self._steps[0] += 1
-        self._hear(0, answer)
+        self._hear(0, self._steps[0], answer)
         with suppress(EOFError, OSError):
             said = [(what, answer), *(one.answers.recv() for one in self.followers)]
             for one in self.followers:
                 one.answers.send(said)
-            self._failed = None
             return answers(said)
         while True:  # a follower is gone: the watch says so
             time.sleep(1)
@@ -151,28 +150,27 @@ class Ranks:
             self.followers.append(Follower(process, answers, words))
         threading.Thread(target=self._watch, daemon=True).start()
 
-    def _hear(self, rank: int, answer: object) -> None:
+    def _hear(self, rank: int, step: int, answer: object) -> None:
         """Notes a failure that the others may not come to hear of."""
         if isinstance(answer, Failed) and answer.status not in IDLE:
-            self._failed = (time.monotonic(), f"rank {rank}: {answer.reason}", answer.status)
+            self._failed = (time.monotonic(), step, f"rank {rank}: {answer.reason}", answer.status)
 
     def _watch(self) -> NoReturn:
         """Ends the worker where the ranks cannot go on."""
         while True:
-            phase, failed, now = self._phase, self._failed, time.monotonic()
+            phase, failed, now, steps = self._phase, self._failed, time.monotonic(), list(self._steps)
             during = f" during '{phase.name}'" if phase else ""
             for rank, one in enumerate(self.followers, 1):
                 alive = one.process.is_alive()
                 while said := _heard(one.words):
                     if isinstance(said, Broken):
                         self._end(f"rank {rank}: {said.reason}", said.status)
-                    self._hear(rank, said)
+                    self._hear(rank, *said)
                 if not alive:
                     self._end(f"rank {rank} {_epitaph(one.process.exitcode)}{during}", Status.ERROR)
-            if failed and now - failed[0] > GRACE_SECONDS:
-                self._end(f"{failed[1]}; the other ranks hang in a call with it", failed[2])
+            if failed and now - failed[0] > GRACE_SECONDS and min(steps) < failed[1]:
+                self._end(f"{failed[2]}; the other ranks hang in a call with it", failed[3])
             if phase and now - self._last > SHARE * phase.seconds:
-                steps = list(self._steps)
                 behind = [str(rank) for rank, step in enumerate(steps) if step < max(steps)]
                 who = f"rank {' and '.join(behind)} did not answer" if behind else "no rank answered"
                 places = "; ".join(self._places())
@@ -185,7 +183,8 @@ class Ranks:
         for process in processes:
             os.kill(process, signal.SIGUSR1)
         time.sleep(LOOK_SECONDS)
-        found = (PLACE.search(_dump(self._meeting(), rank).read_text()) for rank in range(len(processes)))
+        files = [_dump(self._meeting(), rank) for rank in range(len(processes))]
+        found = [PLACE.search(file.read_text()) if file.exists() else None for file in files]
         return [f"rank {rank} at {', '.join(place.groups())}" for rank, place in enumerate(found) if place]
 
     def _end(self, reason: str, status: Status) -> NoReturn:
@@ -218,7 +217,7 @@ def follow(
     def ask(what: str, answer: Any) -> list[Any]:
         steps[rank] += 1
         if isinstance(answer, Failed):
-            words.send(answer)
+            words.send((steps[rank], answer))
         pipe.send((what, answer))
         return answers(pipe.recv())
 
@@ -253,7 +252,7 @@ def _tell_places(meeting: str, rank: int) -> None:
     faulthandler.register(signal.SIGUSR1, _dump(meeting, rank).open("w"), all_threads=False)
 
 
-def _heard(words: Connection) -> object:
+def _heard(words: Connection) -> Any:
     """What a follower has said, None if it has said nothing more."""
     with suppress(OSError, EOFError):
         return words.recv() if words.poll(0) else None

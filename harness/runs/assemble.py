@@ -62,7 +62,17 @@ def assemble(plan: Plan, group: Group, result: GroupResult, machine: Machine, ru
     }
     ratios = _ratios(measurements, outcomes, group.seed, run_id)
     settled = tuple(block for outcome in outcomes for block in _blocks(group, outcome))
-    return StoredGroup(measurements, ratios, samples, settled, energy_j=result.energy_j, seconds=result.seconds)
+    ranks = {
+        rank: {
+            group.case_ids[one.index]: replace(samples[group.case_ids[one.index]], latency_us=one.ranks_us[:, rank])
+            for one in outcomes
+            if one.ranks_us.shape[1]
+        }
+        for rank in range(max((one.ranks_us.shape[1] for one in outcomes), default=0))
+    }
+    return StoredGroup(
+        measurements, ratios, samples, settled, ranks=ranks, energy_j=result.energy_j, seconds=result.seconds
+    )
 
 
 def _blocks(group: Group, outcome: CaseOutcome) -> Iterator[SettledBlock]:

@@ -33,7 +33,7 @@ class StoredGroup:
     settled: tuple[SettledBlock, ...] = ()
     profile: tuple[ProfileMetric, ...] = ()
     ranks: Mapping[int, Mapping[str, Samples]] = Field(default_factory=dict)
-    """The samples of the other workers of a case that runs on several GPUs, by rank from 1; the rows tell of rank 0."""
+    """The samples of each rank of cases on several GPUs, by rank; `samples` and rows tell of the slowest in each."""
     energy_j: float | None = Field(default=None, exclude=True)
     seconds: Mapping[str, float] = Field(default_factory=dict, exclude=True)
     """Seconds by activity."""

@@ -4,6 +4,7 @@ import re
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from harness_support import FAST, contestant, main, only_run
 
@@ -15,6 +16,7 @@ from harness.measure.messages import Phase
 from harness.measure.ranks import MULTICAST_OFF, Ranks, begin_process
 from harness.records.rows import Status
 from harness.runs import load_run
+from harness.runs.group import read_group
 
 ALL_REDUCE = "{op: all_reduce, W: 2, M: 64, N: 48}"
 FAKES = {name.lower(): name for name in ("Sum", "Wrong", "Keeps", "Refuses", "Raises", "Dies", "Hangs")}
@@ -49,6 +51,10 @@ def test_what_is_wrong_on_one_rank_is_found_and_named(tmp_path):
         "raises": "out_of_memory",
     }
     assert found["sum"]["latency_us_p50"] == pytest.approx(200, rel=0.05)  # of the slower rank
+    (entry,) = load_run(only_run(tmp_path)).manifest["groups"]
+    ranks = read_group(only_run(tmp_path) / entry["file"], entry["case_ids"]).ranks
+    medians = [np.median(ranks[rank][found["sum"]["case_id"]].latency_us) for rank in (0, 1)]
+    assert medians == pytest.approx([100, 200], rel=0.05)
     assert found["wrong"]["reason"].startswith("rank 1: out: relative L2 error")
     assert ": rank 1: out: relative L2 error" in found["keeps"]["reason"]  # in an audit, or of the last output
     assert found["refuses"]["reason"] == "rank 1: not on this rank"
@@ -106,7 +112,11 @@ def test_ranks_that_are_at_different_steps_are_told_so():
 @pytest.mark.parametrize(
     ("state", "said"),
     [
-        ({"_failed": (0.0, "rank 1: no memory", Status.ERROR)}, "rank 1: no memory; the other ranks hang in a call"),
+        (
+            {"_steps": [7, 8], "_failed": (0.0, 8, "rank 1: no memory", Status.ERROR)},
+            "rank 1: no memory; the other ranks hang in a call",
+        ),
+        ({"_steps": [8, 8], "_failed": (0.0, 8, "rank 1: no memory", Status.ERROR)}, "no rank answered for"),
         ({"_steps": [7, 8, 7]}, "rank 0 and 2 did not answer for"),
         ({"_steps": [7, 7]}, "no rank answered for"),
     ],
@@ -135,11 +145,10 @@ def test_more_ranks_than_there_are_are_refused_in_words():
 
 
 def test_multicast_is_off_in_every_process_or_nothing_starts(monkeypatch):
-    for name in MULTICAST_OFF:
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(ranks_of_harness.os, "environ", {})
     monkeypatch.setattr(ranks_of_harness, "signal", type("", (), {"__getattr__": lambda *_: lambda *_: None})())
     monkeypatch.setattr(ranks_of_harness.sys, "platform", "other")
     assert begin_process() is None
     assert {name: ranks_of_harness.os.environ[name] for name in MULTICAST_OFF} == MULTICAST_OFF
-    monkeypatch.setenv("NCCL_NVLS_ENABLE", "1")
+    ranks_of_harness.os.environ["NCCL_NVLS_ENABLE"] = "1"
     assert begin_process() == "NCCL_NVLS_ENABLE=1: NVLink multicast has to be off, leave the variable out"
