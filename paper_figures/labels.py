@@ -51,6 +51,8 @@ IMPLEMENTATIONS: dict[str, str] = {
     "mlx": "MLX",
     "sglang": "SGLang",
     "vllm": "vLLM",
+    "nccl": "NCCL",
+    "symm_mem": "Symmetric memory",
 }
 """Names of implementations that differ from their key; a key that is not here is shown as it is."""
 

@@ -173,7 +173,7 @@ def between_families(path: Path, family: str) -> list[str]:
 
 def test_a_family_of_baselines_imports_what_is_common_and_no_other_family(tmp_path: Path) -> None:
     rooms = sorted(path for path in (ROOT / "baselines").iterdir() if (path / "__init__.py").exists())
-    names = {"attention", "common", "decode", "fft_conv", "gemm", "linear", "models", "rows"}
+    names = {"attention", "common", "decode", "fft_conv", "gemm", "linear", "models", "parallel", "rows"}
     assert {room.name for room in rooms} == names
     assert [wrong for room in rooms for path in room.rglob("*.py") for wrong in between_families(path, room.name)] == []
     wrong = tmp_path / "wrong.py"

@@ -28,7 +28,7 @@ def run_job(plan: Plan, config: Mapping[str, Any], invocation: Invocation, scree
     """Verifies, times and stores every group of the plan that the run folder does not hold yet."""
     only_plan = config["plan"] is True
     screen.status("starting the worker")
-    machine = invocation.machine(plan.device, roofs=not only_plan)
+    machine = invocation.machine(plan.device, roofs=0 if only_plan else plan.ranks)
     inspected = _inspect(plan, invocation)
     if only_plan:
         screen.plan(plan, machine, inspected)

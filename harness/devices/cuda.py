@@ -1,16 +1,19 @@
-"""The first visible CUDA GPU."""
+"""A CUDA GPU: the current one, which is the first visible one but for ranks."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import distributed
 
+from harness.devices.agreement import Ask
 from harness.devices.cuda_clock import EventStopwatch, captured, make_stopwatch
 from harness.devices.device import Device
-from harness.devices.roofs import measure_roofs
+from harness.devices.roofs import measure_roofs, peer_gbps
 from harness.devices.rounds import Call
 from harness.devices.telemetry import NoTelemetry, NvmlTelemetry, Telemetry, open_nvml
 from harness.plan.planning import TimerSettings
@@ -21,15 +24,18 @@ _POISON_BYTE = 0xFF
 
 
 class CudaDevice(Device):
-    """Verifies and measures on device 0."""
+    """Verifies and measures on the current device."""
 
     kind = "cuda"
+    backend = "nccl"
     timed = True
+    _gate: Any = None
 
     def __init__(self) -> None:
         if not torch.cuda.is_available():
             raise HarnessError("device=cuda: torch sees no CUDA GPU here; device=cpu verifies and never times")
-        self._properties = torch.cuda.get_device_properties(0)
+        self.device_id = torch.device("cuda", torch.cuda.current_device())
+        self._properties = torch.cuda.get_device_properties(self.device_id)
         self.l2_bytes = int(self._properties.L2_cache_size)
         uuid = str(getattr(self._properties, "uuid", ""))
         self._uuid = uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"
@@ -63,6 +69,20 @@ class CudaDevice(Device):
     def roofs(self) -> dict[str, float]:
         return measure_roofs(self._make_stopwatch("cuda_events", flush_l2=True))
 
+    def peer_roofs(self) -> dict[str, float]:
+        return peer_gbps(self._make_stopwatch("cuda_events", flush_l2=True)) if self.most_ranks() > 1 else {}
+
+    def most_ranks(self) -> int:
+        return torch.cuda.device_count()
+
+    def join(self, rank: int, ranks: int, meeting: str, ask: Ask) -> None:
+        """And makes what the ranks wait with for one another on their devices, before the clock starts."""
+        super().join(rank, ranks, meeting, ask)
+        memory: Any = importlib.import_module("torch.distributed._symmetric_memory")
+        world: Any = distributed.group.WORLD
+        words = memory.empty(1024, dtype=torch.uint8, device="cuda")
+        self._gate = memory.rendezvous(words, world.group_name), words
+
     def generator(self, seed: int) -> torch.Generator:
         return torch.Generator("cuda").manual_seed(seed)
 
@@ -88,7 +108,10 @@ class CudaDevice(Device):
         return _profiled(call) if self._profiler_works else None
 
     def stopwatch(self, settings: TimerSettings) -> EventStopwatch:
-        return self._make_stopwatch(settings.kind, flush_l2=settings.flush_l2)
+        stopwatch = self._make_stopwatch(settings.kind, flush_l2=settings.flush_l2)
+        if self._gate:  # a sample is the slowest rank's, and all begin together
+            stopwatch.gate, stopwatch.exchange = self._gate[0].barrier, self.exchange
+        return stopwatch
 
     def captured(self, call: Call) -> Call:
         return captured(call)

@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from harness.devices.agreement import Ask
 from harness.devices.rounds import Call, Sample
 from harness.devices.visits import PLAIN, Visit
 from harness.plan.planning import CLEAN
@@ -77,10 +78,16 @@ class CleanFlush(L2Flush):
 
 
 class EventStopwatch:
-    """Times one call by CUDA events.  cycles_per_us: of the SM clock at its highest, for the length of the spin."""
+    """Times one call by CUDA events.  cycles_per_us: of the SM clock at its highest, for the length of the spin.
+
+    gate: enqueued right before the clock starts, so that ranks start together; exchange: as a device's, by which the
+    slowest rank's times are those of all.
+    """
 
     def __init__(self, flush: Callable[[], None], cycles_per_us: float) -> None:
         self._flush = flush
+        self.gate: Callable[[], None] = _nothing
+        self.exchange: Ask = lambda what, answer: [answer]
         self._cycles_per_us = cycles_per_us
         self._spin_us: dict[int, float] = {}  # by identity of the call: each has its own host time
         self._short_spin_us: dict[CodeType, float] = {}  # by the code of a call that was shorter than the first spin
@@ -125,7 +132,7 @@ class EventStopwatch:
         while len(looks) < _IDLE_LOOKS and sum(look <= enough_us for look in looks) <= _IDLE_LOOKS // 2:
             torch.cuda.synchronize()
             output = call()
-            looks.append(_until_idle_us())
+            looks.append(max(self.exchange("idle", _until_idle_us())))
             del output
         return statistics.median(looks)
 
@@ -158,6 +165,7 @@ class EventStopwatch:
         self._flush()
         torch.cuda._sleep(int(spin_us * self._cycles_per_us))
         visit.ahead()
+        self.gate()
         self._start.record(stream)
         entered = time.perf_counter()
         output = call()
@@ -171,7 +179,8 @@ class EventStopwatch:
         while_running()
         self._stop.synchronize()
         busy_us = _until_idle_us()
-        return Sample(self._start.elapsed_time(self._stop) * 1e3, output, in_time, host_us=host_us, busy_us=busy_us)
+        sample = Sample(self._start.elapsed_time(self._stop) * 1e3, output, in_time, host_us=host_us, busy_us=busy_us)
+        return sample.slowest(self.exchange)
 
 
 def _until_idle_us() -> float:

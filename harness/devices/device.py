@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import time
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 import torch
+from torch import distributed
 
+from harness.devices.agreement import Ask, agreed
 from harness.devices.rounds import Call, Stopwatch
 from harness.devices.telemetry import NoTelemetry, Telemetry
 from harness.plan.planning import TimerSettings
+from harness.workloads import ranks_of
+
+PATIENCE = timedelta(hours=1)
+"""Of `torch.distributed`; the limits of a case end a hang before, with the rank's name."""
 
 
 class Device:
@@ -21,6 +30,43 @@ class Device:
     timed = False
     """Whether times from this device are results."""
     l2_bytes = 0
+    rank, ranks = 0, 1
+    """Of a case of several ranks, each a process and on a GPU a GPU of its own: which one this is, and how many."""
+    backend = "gloo"
+    """Of `torch.distributed`, by which contestants reach the other ranks."""
+    device_id: torch.device | None = None
+    """The GPU of this rank, on which the backend is set up at once."""
+    _ask: Ask | None = None
+
+    def most_ranks(self) -> int:
+        """So many ranks there may be."""
+        return 4
+
+    def refuse(self, problem: Any) -> str | None:
+        """None, or why nobody can run the problem here."""
+        needed, most = ranks_of(problem), self.most_ranks()
+        return None if needed <= max(1, most) else f"the problem is of {needed} ranks, of which {most} can be here"
+
+    def join(self, rank: int, ranks: int, meeting: str, ask: Ask) -> None:
+        """Becomes one of several ranks, which is PyTorch's default group then.  meeting: a file that all are given."""
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        distributed.init_process_group(
+            self.backend,
+            init_method=f"file://{meeting}",
+            rank=rank,
+            world_size=ranks,
+            timeout=PATIENCE,
+            device_id=self.device_id,
+        )
+        self.rank, self.ranks, self._ask = rank, ranks, ask
+
+    def exchange(self, what: str, answer: Any) -> list[Any]:
+        """What each rank has to say, by rank; all ranks ask the same at the same step. Raises `RankFailedError`."""
+        return agreed(self._ask(what, answer) if self._ask else [answer])
+
+    def clock(self) -> float:
+        """Seconds, the same on all ranks: what depends on time is decided alike."""
+        return float(self.exchange("clock", time.monotonic())[0])
 
     def describe(self) -> dict[str, Any]:
         """The manifest's entry `gpu`; empty where there is none."""
@@ -32,6 +78,10 @@ class Device:
 
     def roofs(self) -> dict[str, float]:
         """Measured roofs, see `harness.devices.roofs.measure_roofs`; empty where nothing is timed."""
+        return {}
+
+    def peer_roofs(self) -> dict[str, float]:
+        """Measured rates between two GPUs, see `harness.devices.roofs.peer_gbps`; empty where there are not two."""
         return {}
 
     def generator(self, seed: int) -> torch.Generator:

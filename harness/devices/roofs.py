@@ -37,6 +37,14 @@ def measure_roofs(stopwatch: Stopwatch) -> dict[str, float]:
     return {**roofs, "launch_us": _median_us(stopwatch, lambda: one.add_(1))}
 
 
+def peer_gbps(stopwatch: Stopwatch) -> dict[str, float]:
+    """Rates of copying 1 GiB to the next GPU and from it, by its copy engine, while no other GPU copies."""
+    here = torch.empty(MEMORY_BYTES, dtype=torch.uint8, device="cuda:0").random_()
+    there = torch.empty_like(here, device="cuda:1")
+    ways: dict[str, Callable[[], Any]] = {"write": lambda: there.copy_(here), "read": lambda: here.copy_(there)}
+    return {f"peer_{way}_gbps": MEMORY_BYTES / (_median_us(stopwatch, copy) * 1e3) for way, copy in ways.items()}
+
+
 def bf16_products(size: int, device: str = "cuda") -> Iterator[Callable[[], torch.Tensor]]:
     """The product of two size x size matrices, out in bf16."""
     a, b = (torch.randn(size, size, device=device).to(torch.bfloat16) for _ in range(2))

@@ -7,9 +7,10 @@ import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from harness.devices.agreement import Ask
 from harness.devices.seats import Row
 from harness.devices.telemetry import Reading, Telemetry
 from harness.devices.visits import PLAIN, Visit
@@ -33,6 +34,8 @@ class Sample:
     """Time spent before on attempts that were thrown away because the host was late."""
     busy_us: float = 0.0
     """How long the device was at work, on whichever stream, when the clock had stopped."""
+    ranks_us: tuple[float, ...] = ()
+    """The latency on each rank of several, of which `latency_us` is the longest."""
 
     @property
     def own_us(self) -> float:
@@ -41,6 +44,13 @@ class Sample:
         In a late sample the latency has both, and the host may have waited for what the stopwatch put before the call.
         """
         return max(self.latency_us, self.host_us) if self.in_time else self.latency_us
+
+    def slowest(self, exchange: Ask) -> Sample:
+        """This sample with the times of the slowest rank; late on one is late on all."""
+        times = exchange("sample", (self.latency_us, self.host_us, self.busy_us, not self.in_time))
+        latency_us, host_us, busy_us, late = map(max, zip(*times, strict=True))
+        each = tuple(one[0] for one in times) if len(times) > 1 else ()
+        return replace(self, latency_us=latency_us, host_us=host_us, busy_us=busy_us, in_time=not late, ranks_us=each)
 
 
 class Stopwatch(Protocol):
@@ -96,6 +106,8 @@ class Series:
     readings: list[Reading] = field(default_factory=list)
     busy_us: list[float] = field(default_factory=list)
     """How long the device was busy behind each sample."""
+    ranks_us: list[tuple[float, ...]] = field(default_factory=list)
+    """The latency of each sample on each rank; empty tuples where there is one."""
     late: int = 0  # samples for which the device had to wait for the host
     own_us: float = 0.0  # of all of its calls, those of the warm-up included
     late_us: float = 0.0  # spent on attempts that were thrown away, the warm-up's included
@@ -111,6 +123,7 @@ class Series:
         self.predecessors.append(before)
         self.placements.append(turn.placement)
         self.busy_us.append(sample.busy_us)
+        self.ranks_us.append(sample.ranks_us)
         self.late += not sample.in_time
         self.last_output, self.last_set = sample.output, turn.input_set
 

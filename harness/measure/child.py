@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
-import faulthandler
 import logging
 import os
-import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -17,26 +14,22 @@ from multiprocessing.sharedctypes import Synchronized
 from typing import Any, NoReturn
 
 from harness.measure.messages import Broken, Describe, Done, Inspect, Machine, Measure, Refused, Stop
+from harness.measure.ranks import BROKEN_EXIT, Ranks, begin_process
 from harness.records.errors import HarnessError
 from harness.records.rows import Status
-
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
-
-BROKEN_EXIT = 70
-"""Exit code of a worker that ended itself because its device was unusable."""
+from harness.workloads import ranks_of
 
 
 def main(pipe: Connection, seeds: Connection, running: Synchronized[int], device: Mapping[str, Any]) -> None:
     """The loop.  running: shared with the parent, index of the contestant whose code runs now, or -1; seeds: answers
     a purpose and a number with a seed.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: the parent decides
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    complaint = begin_process()
     with contextlib.suppress(OSError):
         os.setpgrp()  # so that the parent can end it with whatever an implementation starts
-    _die_with_parent()
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    faulthandler.enable()
+    if complaint:
+        pipe.send(Refused(complaint))
+        return
     logging.getLogger("hydra.utils").setLevel(logging.CRITICAL)  # it logs what it raises
 
     import torch  # noqa: F401  after the environment is set, and in this process only
@@ -65,9 +58,10 @@ def main(pipe: Connection, seeds: Connection, running: Synchronized[int], device
         if seed is None:
             reason = f"somebody asked for the seed of {purpose}, {number} before it was drawn with"
             raise ProcessBrokenError(Broken(-1, reason, Status.FAILED_VERIFICATION))
-        return int(seed)
+        return int(here.exchange(f"seed {(purpose, number)}", int(seed))[0])
 
     seal = Seal(here)
+    ranks = Ranks(here, device, pipe.send, running)
     while True:
         try:
             request = pipe.recv()
@@ -81,6 +75,7 @@ def main(pipe: Connection, seeds: Connection, running: Synchronized[int], device
                 began = time.perf_counter()
                 try:
                     roofs = here.roofs() if request.roofs and here.timed else {}
+                    roofs |= here.peer_roofs() if request.roofs > 1 else {}
                 except Exception as error:  # a GPU in use by others, mostly
                     pipe.send(Refused(f"the roofs of this device cannot be measured: {one_line(error, named=True)}"))
                     return
@@ -90,15 +85,18 @@ def main(pipe: Connection, seeds: Connection, running: Synchronized[int], device
             case Inspect():
                 for index, contestant in enumerate(request.contestants):
                     enter(index)
-                    found = inspect(contestant, request.problems, here.kind)
+                    found = inspect(contestant, request.problems, here.kind, here.refuse)
                     if complaint := seal.complain():
                         pipe.send(Broken(index, complaint))
                         return
                     pipe.send(found)
                 pipe.send(Done())
             case Measure():
-                line = Line(pipe.send, enter, ask)
+                line = Line(ranks.tell, enter, ask)
+                needed = ranks_of(request.group.problem)
                 try:
+                    if 1 < needed <= here.most_ranks():
+                        ranks.begin(request, needed)
                     measure_group(request.group, here, request.timer, request.limits, line, seal)
                 except ProcessBrokenError as broken:
                     pipe.send(broken.message)
@@ -119,13 +117,6 @@ def _leave() -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
-
-
-def _die_with_parent() -> None:
-    """Asks Linux to end this process when the parent ends, however that happens: a hanging kernel would outlive it."""
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _device_sentence(device: Mapping[str, Any], error: Exception) -> str:

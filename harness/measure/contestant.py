@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
+from harness.devices.agreement import Failed, OutOfStepError, RankFailedError
 from harness.devices.device import Device
 from harness.devices.rounds import NOBODY, Call, Series
 from harness.devices.settled import Block
@@ -61,6 +62,11 @@ class Contestant:
         """
         try:
             yield
+        except RankFailedError as failed:  # all ranks know of it
+            self.outcome.fail(str(failed), failed.status)
+            return
+        except OutOfStepError:
+            raise
         except ComplaintError as complaint:
             self.outcome.fail(str(complaint))
         except Exception as error:
@@ -71,24 +77,35 @@ class Contestant:
             if broken is not None:
                 reason = f"{self.outcome.reason} (the device is unusable after it: {broken})"
                 raise ProcessBrokenError(Broken(self.index, reason)) from error
+        self.agree()
+
+    def agree(self) -> None:
+        """What a rank has against it ends it on all."""
+        outcome = self.outcome
+        try:
+            self.device.exchange("outcome", None if outcome.stands else Failed(outcome.reason, outcome.status))
+        except RankFailedError as failed:
+            outcome.fail(str(failed), failed.status)
 
     def ask(self, data: Data) -> bool:
-        """Whether it is there and takes the problem."""
+        """Whether it is there and takes the problem, on every rank."""
         self.implementation = load(self.candidate)
-        missing = self.implementation.available()
-        if missing:
+        if missing := self.implementation.available():
             self.outcome.fail(missing, Status.UNAVAILABLE)
-            return False
-        self.outcome.version = self.implementation.version()
-        refusal = self.implementation.supports(data.problem, self.device.kind)
-        if refusal:
-            self.outcome.fail(refusal, Status.UNSUPPORTED)
-        return not refusal
+        else:
+            self.outcome.version = self.implementation.version()
+            refusal = self.device.refuse(data.problem) or self.implementation.supports(data.problem, self.device.kind)
+            if refusal:
+                self.outcome.fail(refusal, Status.UNSUPPORTED)
+        self.agree()
+        return self.outcome.stands
 
     def prepare(self, data: Data, inputs: Inputs) -> Call:
         """The call on these inputs."""
         with self.line.ledger.during("prepare", self.device.wait):
-            return self.implementation.prepare(data.problem, inputs)
+            call = self.implementation.prepare(data.problem, inputs)
+        self.device.exchange("prepared", None)
+        return call
 
     def finish(self, indexes: Sequence[int]) -> CaseOutcome:
         """The outcome with what was timed.  indexes: those in the group of the contestants that were timed."""
@@ -97,7 +114,7 @@ class Contestant:
         if series.late:
             count = len(series.latency_us)
             outcome.remark(f"in {series.late} of {count} samples the GPU waited for the host, which is in the time")
-        outcome.latency_us = np.asarray(series.latency_us)
+        outcome.latency_us, outcome.ranks_us = np.asarray(series.latency_us), np.asarray(series.ranks_us)
         outcome.rounds = np.asarray(series.rounds, dtype=np.int32)
         outcome.positions = np.asarray(series.positions, dtype=np.int32)
         outcome.predecessors = numbers[series.predecessors]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
 import torch
 
@@ -13,6 +14,7 @@ from harness.devices.device import Device
 from harness.measure.line import Line
 from harness.measure.verification import TORCH_DTYPES
 from harness.plan.planning import Group
+from harness.plan.seeds import derived
 from harness.workloads.spec import Expected, Reference
 
 Inputs = dict[str, torch.Tensor]
@@ -52,22 +54,26 @@ class Data:
             self._seeds[purpose, number] = self._line.ask(purpose, number)
         return self._seeds[purpose, number]
 
-    def inputs(self, number: int, purpose: str = "inputs") -> Inputs:
+    def inputs(self, number: int, purpose: str = "inputs", rank: int | None = None) -> Inputs:
         """Input set `number` for a purpose; of the purpose "inputs" 0 is verified, 1.. are timed; 0 is always that.
 
         What a call need not follow, since `prepare()` may keep what it derives from it, is the same in all sets.
+        rank: whose inputs, this process's own if not said.
         """
+        rank = self._device.rank if rank is None else rank
         with self._line.ledger.during("inputs", self._device.wait):
             if not number:
-                return self._drawn(0, "inputs", self.verified_distribution)
-            inputs = self._drawn(number, purpose, self.distribution)
+                return self._drawn(0, "inputs", self.verified_distribution, rank)
+            inputs = self._drawn(number, purpose, self.distribution, rank)
             names = self.followed(inputs)
             if len(names) < len(inputs):
-                inputs = {**self._drawn(0, "inputs", self.verified_distribution), **{n: inputs[n] for n in names}}
+                first = self._drawn(0, "inputs", self.verified_distribution, rank)
+                inputs = {**first, **{name: inputs[name] for name in names}}
             return inputs
 
-    def _drawn(self, number: int, purpose: str, distribution: str) -> Inputs:
-        generator = self._device.generator(self.seed(purpose, number))
+    def _drawn(self, number: int, purpose: str, distribution: str, rank: int) -> Inputs:
+        seed = self.seed(purpose, number)
+        generator = self._device.generator(derived(seed, "rank", rank) if rank else seed)
         return self.workload.make_inputs(self.problem, generator, distribution)
 
     def followed(self, inputs: Mapping[str, torch.Tensor]) -> tuple[str, ...]:
@@ -81,16 +87,27 @@ class Data:
         inputs = self.inputs(number, purpose)
         return {name: inputs[name] for name in self.followed(inputs)}
 
-    def reference(self, inputs: Inputs, look: int = 0) -> Reference:
-        """The float64 reference of these inputs; where it is of a sample, another one at each look."""
+    def reference(self, number: int, purpose: str = "inputs", look: int = 0) -> Reference:
+        """The float64 reference of an input set; where it is of a sample, another one at each look.
+
+        Of a problem of ranks it is this one's part, from the inputs of all, which each rank draws for itself.
+        """
+        ranks = workloads.ranks_of(self.problem)
+        every = [self.inputs(number, purpose, rank) for rank in range(ranks)] if ranks > 1 else []
+        inputs = {name: torch.stack([own[name] for own in every]) for name in every[0]} if every else None
         with self._line.ledger.during("reference", self._device.wait):
-            return self.workload.reference(self.problem, inputs, self.seed("reference", look))
+            seed = self.seed("reference", look)
+            if inputs is None:
+                return self.workload.reference(self.problem, self.inputs(number, purpose), seed)
+            parts = cast(Sequence[Expected], self.workload.reference(self.problem, inputs, seed))
+            return tuple(replace(part, values=part.values[self._device.rank]) for part in parts)
 
     def sets(self, memory_fraction: float) -> int:
         """Input sets to rotate: together more than the L2, within the share of memory they may take, at least one."""
         read = self.workload.traffic(self.problem).read
         wanted = math.ceil(self._device.l2_bytes / read) + 1
-        return max(1, min(wanted, int(memory_fraction * self._device.free_bytes() / read), MAX_INPUT_SETS))
+        most = max(1, min(wanted, int(memory_fraction * self._device.free_bytes() / read), MAX_INPUT_SETS))
+        return int(min(self._device.exchange("input sets", most)))
 
 
 class Held:

@@ -22,7 +22,7 @@ from harness.measure.data import Data, Held, Inputs
 from harness.measure.line import Line, ProcessBrokenError
 from harness.measure.messages import Broken
 from harness.measure.seal import Seal
-from harness.measure.verification import TORCH_DTYPES, Check, check_outputs, errors
+from harness.measure.verification import TORCH_DTYPES, Check, check_outputs, errors, worst
 from harness.records.rows import Status
 from harness.workloads.spec import Reference
 
@@ -106,13 +106,14 @@ class Judge:
         return "changed how outputs are judged: one that is known to be wrong passes" if right else ""
 
     def check(self, one: Contestant, outputs: object, expected: Reference, inputs: Inputs | None = None) -> Check:
-        """Outputs of a contestant against a reference."""
+        """Outputs of a contestant against a reference; of several ranks, the first that is wrong, or the worst."""
         data, own = self.data, one.implementation.tolerance(self.data.problem)
-        return check_outputs(data.workload, data.problem, outputs, expected, inputs, own, one.implementation.ours)
+        mine = check_outputs(data.workload, data.problem, outputs, expected, inputs, own, one.implementation.ours)
+        return worst(self.device.exchange("check", mine))
 
-    def check_last(self, standing: list[Contestant], inputs: Inputs) -> None:
-        """Judges the last timed output of each, on inputs other than those verified."""
-        expected = self.data.reference(inputs, look=1)
+    def check_last(self, standing: list[Contestant], number: int) -> None:
+        """Judges the last timed output of each, on an input set other than the verified one."""
+        expected = self.data.reference(number, look=1)
         for one in standing:
             self.line.enter(one.index)
             check = self.check(one, one.series.last_output, expected)

@@ -44,7 +44,7 @@ def measure_group(
     data = Data(group, device, line)
     contestants = [Contestant(index, one, device, line) for index, one in enumerate(group.contestants)]
     line.begin("reference", -1, limits.case_seconds)
-    held = Held(lambda: data.reference(data.inputs(0)), device.free_bytes)
+    held = Held(lambda: data.reference(0), device.free_bytes)
     judge = Judge(data, device, line, seal or Seal(device, device.stopwatch(timer) if device.timed else device), held)
     inputs = data.inputs(0)
     pristine = {name: tensor.clone() for name, tensor in inputs.items()}
@@ -56,6 +56,7 @@ def measure_group(
         if any(not same_bytes(inputs[name], tensor) for name, tensor in pristine.items()):
             inputs = {name: tensor.clone() for name, tensor in pristine.items()}
             one.outcome.fail("changed its inputs, which the other implementations share")
+        one.agree()
     del inputs, pristine
     device.release()
     standing = [one for one in contestants if one.outcome.stands] if device.timed else []
@@ -126,7 +127,7 @@ class _Sitting:
         if all(one.outcome.stands for one in self.standing):
             line.begin("verify again", -1, self.limits.case_seconds)
             with line.ledger.during("verify"):
-                judge.check_last(self.standing, judge.data.inputs(1 + self.standing[0].series.last_set))
+                judge.check_last(self.standing, 1 + self.standing[0].series.last_set)
                 line.begin("verify inside", -1, self.limits.case_seconds)
                 judge.check_inside(self.standing, self._expected_inside)
             line.enter(-1)
@@ -139,7 +140,8 @@ class _Sitting:
         def report(progress: Progress) -> None:
             line.send(Timing(progress.round, progress.seconds, progress.worst_width))
 
-        turns = all_turns(partial(self._place, stopwatch), series, self.timer, self.judge.data.seed, report)
+        place, clock = partial(self._place, stopwatch), self.judge.device.clock
+        turns = all_turns(place, series, self.timer, self.judge.data.seed, report, clock)
         with line.ledger.during("clock"):
             sample_turns(
                 turns,
@@ -208,7 +210,7 @@ class _Sitting:
 
     def _expected_inside(self) -> Reference:
         data = self.judge.data
-        return data.reference(data.inputs(1, self._inside(0)), 2) if data.checked else self.judge.held.get()
+        return data.reference(1, self._inside(0), 2) if data.checked else self.judge.held.get()
 
     def _audit(self, stopwatch: Stopwatch) -> None:
         """Examines the timed call of each; they overwrite the inputs of the last round, which are looked at before."""
@@ -227,9 +229,12 @@ class _Sitting:
                     audit.examine(one)
                     judge.look_at_kernels(one, one.calls[last])
                 judge.look_for_traces(one, wrong=False)
+                one.agree()
             line.enter(-1)
             if changed and all(one.outcome.stands for one in self.standing):
                 self._fail_all(f"the input {changed[0]} was changed while it was timed, {UNKNOWN}")
+            for one in self.standing:
+                one.agree()
 
     def _look_for_traces(self, stopwatch: Stopwatch) -> None:
         """Raises `ProcessBrokenError` if somebody changed the judge or the clock while all were timed."""

@@ -17,9 +17,9 @@ from harness.records.rows import Status
 
 @dataclass(frozen=True)
 class Describe:
-    """Asks for a `Machine`; with `roofs`, the roofs are measured too."""
+    """Asks for a `Machine`.  roofs: for how many ranks the roofs are measured too, 0 for none."""
 
-    roofs: bool
+    roofs: int
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,8 @@ class CaseOutcome:
     worst_output: str = ""
     tolerance: float | None = None
     latency_us: np.ndarray = field(default_factory=lambda: np.empty(0))
+    ranks_us: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    """(n, ranks): the latencies of which `latency_us` are the longest; no columns for a case of one."""
     rounds: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     positions: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     predecessors: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int32))

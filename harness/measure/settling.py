@@ -59,6 +59,8 @@ def settle_group(
 
     checked: draws what audits inside the rounds were checked on.
     """
+    if judge.device.ranks > 1:  # blocks are as long as a host's own clock says
+        return
     providers, series = [one.candidate.implementation for one in standing], [one.series for one in standing]
     chosen = who_settles(timer, providers, series)
     calls = {place: found for place in chosen if (found := _captured(standing[place], judge, timer, limits, sets))}

@@ -36,6 +36,7 @@ from harness.plan.said import Inspected
 from harness.plan.seeds import derived
 from harness.records.errors import HarnessError
 from harness.records.rows import Status
+from harness.workloads import ranks_of
 
 START_SECONDS = 180.0
 """Starting a process, importing torch and, for a description, measuring the roofs may take this long."""
@@ -72,6 +73,8 @@ class Supervisor:
         self._process: Any = None
         self._pipe: Connection | None = None
         self._seeds: Seeds | None = None
+        self._joined = 0
+        """The ranks that the worker is one of; 0 as long as it has measured nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -84,8 +87,8 @@ class Supervisor:
         if self._process is None or not self._process.is_alive():
             self._start()
 
-    def describe(self, roofs: bool) -> Machine:
-        """The machine; with `roofs`, measured there and then."""
+    def describe(self, roofs: int) -> Machine:
+        """The machine; the roofs, for so many ranks, are measured there and then."""
         try:
             self._send(Describe(roofs))
             return self._receive(Machine, START_SECONDS)
@@ -150,7 +153,10 @@ class Supervisor:
     def _measure_once(
         self, group: Group, timer: TimerSettings, limits: Limits, meanwhile: Callable[[], None]
     ) -> tuple[dict[int, CaseOutcome], Done]:
+        if self._joined not in (0, ranks := ranks_of(group.problem)):
+            self.stop()  # a process stays in the group of ranks that it has joined
         self.begin()
+        self._joined = ranks
         assert self._seeds is not None
         self._seeds.of_group(group.seed)
         self._send(Measure(replace(group, seed=0), timer, limits))
@@ -224,7 +230,7 @@ class Supervisor:
             process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        self._process = process
+        self._process, self._joined = process, 0
         theirs.close()  # so that its end is seen here as the end of the pipe
         asked.close()
         self._seeds = Seeds(ours)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -93,6 +93,14 @@ def check_outputs(
     notes = "; ".join(dict.fromkeys(filter(None, (*remarks, *(part.note for part in expected)))))
     reason = worst.reason if not worst.passed else notes
     return Check(worst.passed, reason, worst.rel_l2_error, worst.max_abs_error, worst.worst_output, worst.tolerance)
+
+
+def worst(checks: Sequence[Check]) -> Check:
+    """The first check of a rank that failed, which its reason then names, or the one nearest to its tolerance."""
+    for rank, check in enumerate(checks):
+        if not check.passed:
+            return check if len(set(checks)) == 1 else replace(check, reason=f"rank {rank}: {check.reason}")
+    return max(checks, key=_excess)
 
 
 def complain_of_form(

@@ -211,6 +211,11 @@ class Plan:
         """The contestants, which are the same in every group."""
         return self.groups[0].contestants
 
+    @property
+    def ranks(self) -> int:
+        """The most ranks that a problem is of."""
+        return max(workloads.ranks_of(group.problem) for group in self.groups)
+
     def estimated_minutes(
         self, timed: bool, active: int | None = None, cpu_gflops: float = 0.0, gpu: str = ESTIMATED_ON
     ) -> float:

@@ -11,27 +11,35 @@ from harness.workloads.spec import Traffic
 def measured_roof(roofs: Mapping[str, float], dtype: str) -> Roof | None:
     """The roof for a dtype from what a run measured; None where it did not measure that dtype, or no bandwidth.
 
-    The bandwidth is the better of copying and reading.  fp16 is held against bf16, which has the same tensor rate on
-    every GPU in `datasheets.yaml`.
+    The bandwidths are the better of copying and reading, of writing to a peer and reading from it.  fp16 is held
+    against bf16, which has the same tensor rate on every GPU in `datasheets.yaml`.
     """
     tflops = roofs.get(f"matmul_{'bf16' if dtype == 'fp16' else dtype}_tflops")
     gbps = max(roofs.get("copy_gbps", 0.0), roofs.get("read_gbps", 0.0))
-    return Roof(tflops, gbps) if tflops and gbps else None
+    peer = max(roofs.get("peer_write_gbps", 0.0), roofs.get("peer_read_gbps", 0.0))
+    return Roof(tflops, gbps, peer) if tflops and gbps else None
 
 
 def floor_us(roof: Roof, flops: float, traffic: Traffic) -> float:
     """Least time in microseconds: the slower of computing `flops` and moving the bytes (Williams et al., 2009)."""
-    return max(flops / (roof.tflops * 1e12), traffic.total / (roof.gbps * 1e9)) * 1e6
+    return max(_floors(roof, flops, traffic).values()) * 1e6
+
+
+def _floors(roof: Roof, flops: float, traffic: Traffic) -> dict[str, float]:
+    """Least seconds by what takes them."""
+    wire = {"wire": traffic.wire / (roof.peer_gbps * 1e9)} if roof.peer_gbps else {}
+    return {"compute": flops / (roof.tflops * 1e12), "memory": traffic.total / (roof.gbps * 1e9), **wire}
 
 
 def bound(roof: Roof, flops: float, traffic: Traffic, launch_us: float = 0.0) -> str:
-    """Which roof sets the floor: `compute` or `memory`; `launch` where a kernel that does nothing takes longer.
+    """Which roof sets the floor: `compute`, `memory`, `wire`; `launch` where a kernel that does nothing takes longer.
 
     launch_us: of such a kernel.  A share of the roof says little of a problem that is bound by its launch.
     """
     if floor_us(roof, flops, traffic) < launch_us:
         return "launch"
-    return "compute" if flops / (roof.tflops * 1e12) >= traffic.total / (roof.gbps * 1e9) else "memory"
+    floors = _floors(roof, flops, traffic)
+    return max(floors, key=lambda name: floors[name])
 
 
 def roof_pct(roof: Roof, flops: float, traffic: Traffic, latency_us: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,8 +29,13 @@ class Inspected:
         return not self.missing and title not in self.unsupported
 
 
-def inspect(contestant: Candidate, problems: Sequence[Any], kind: str) -> Inspected:
-    """What is known of a contestant without running it.  kind: "cuda" or "cpu"."""
+def inspect(
+    contestant: Candidate,
+    problems: Sequence[Any],
+    kind: str,
+    refuse: Callable[[Any], str | None] = lambda problem: None,
+) -> Inspected:
+    """What is known of a contestant without running it.  kind: "cuda" or "cpu"; refuse: the device's own refusal."""
     from harness.plan.implementations import LoadError, load  # with torch, which the worker imports meanwhile
 
     try:
@@ -38,7 +43,7 @@ def inspect(contestant: Candidate, problems: Sequence[Any], kind: str) -> Inspec
         missing = implementation.available()
         if missing:
             return Inspected(contestant, missing=missing)
-        refusals = {problem.title: implementation.supports(problem, kind) for problem in problems}
+        refusals = {one.title: refuse(one) or implementation.supports(one, kind) for one in problems}
         unsupported = {title: reason for title, reason in refusals.items() if reason}
         return Inspected(contestant, version=implementation.version(), unsupported=unsupported)
     except LoadError as error:

@@ -11,10 +11,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Roof:
-    """What a machine can do: matrix throughput for one dtype, and memory bandwidth (read plus written)."""
+    """What a machine can do: matrix throughput for one dtype, memory bandwidth (read plus written), the link's rate.
+
+    peer_gbps: what a GPU can receive of others; 0 where that is not known.
+    """
 
     tflops: float
     gbps: float
+    peer_gbps: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -63,8 +63,16 @@ def assemble(plan: Plan, group: Group, result: GroupResult, machine: Machine, ru
     ratios = _ratios(measurements, outcomes, group.seed, run_id)
     settled = tuple(block for outcome in outcomes for block in _blocks(group, outcome))
     tuning = {group.case_ids[outcome.index]: outcome.tuning for outcome in outcomes if outcome.tuning}
-    spent_j, seconds = result.energy_j, result.seconds
-    return StoredGroup(measurements, ratios, samples, settled, tuning=tuning, energy_j=spent_j, seconds=seconds)
+    ranks = {
+        rank: {
+            group.case_ids[one.index]: replace(samples[group.case_ids[one.index]], latency_us=one.ranks_us[:, rank])
+            for one in outcomes
+            if one.ranks_us.shape[1]
+        }
+        for rank in range(max((one.ranks_us.shape[1] for one in outcomes), default=0))
+    }
+    spent = {"energy_j": result.energy_j, "seconds": result.seconds}
+    return StoredGroup(measurements, ratios, samples, settled, ranks=ranks, tuning=tuning, **spent)
 
 
 def _blocks(group: Group, outcome: CaseOutcome) -> Iterator[SettledBlock]:

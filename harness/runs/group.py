@@ -33,7 +33,7 @@ class StoredGroup:
     settled: tuple[SettledBlock, ...] = ()
     profile: tuple[ProfileMetric, ...] = ()
     ranks: Mapping[int, Mapping[str, Samples]] = Field(default_factory=dict)
-    """The samples of the other workers of a case that runs on several GPUs, by rank from 1; the rows tell of rank 0."""
+    """The samples of each rank of cases on several GPUs, by rank; `samples` and rows tell of the slowest in each."""
     tuning: Mapping[str, tuple[Mapping[str, Any], ...]] = Field(default_factory=dict)
     """What cases have chosen by timing, by case id; those that choose nothing are left out."""
     energy_j: float | None = Field(default=None, exclude=True)

@@ -58,8 +58,8 @@ class Invocation:
         """The worker for this device, kept over jobs."""
         return self.worker.on(device, lambda event: self.on_event(event))
 
-    def machine(self, device: Mapping[str, Any], roofs: bool) -> Machine:
-        """The machine, described once; the roofs are measured once a run."""
+    def machine(self, device: Mapping[str, Any], roofs: int) -> Machine:
+        """The machine, described once; the roofs, for so many ranks, are measured once a run."""
         worker = self.supervisor(device)
         if self._machine is None or (roofs and self._machine.timed and not self._machine.roofs):
             with self.ledger.during("start"):

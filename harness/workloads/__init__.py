@@ -47,6 +47,14 @@ OFFERED = tuple(name for name in (*Workload.__annotations__, *vars(Workload)) if
 """The names of that: what a module has to have."""
 
 
+def ranks_of(problem: Any) -> int:
+    """The ranks that a problem is of, its key W: 1 for most.
+
+    Of several, each has inputs of its own; `reference` gets those of all, (W, ...), and gives what each should have.
+    """
+    return int(getattr(problem, "W", 1))
+
+
 def followed(workload: Workload, problem: Any, inputs: Mapping[str, Any]) -> tuple[str, ...]:
     """The inputs that a call has to read anew each time: all, unless the workload says which (`followed(problem)`)."""
     own = getattr(workload, "followed", None)

@@ -46,6 +46,11 @@ def inputs_are(default: str, *others: str) -> Any:
     return field(default=default, metadata={_CHOICES: (default, *others)})
 
 
+def known(*values: str) -> Any:
+    """A problem key without a default that takes one of these values, and is no option."""
+    return field(metadata={_CHOICES: values})
+
+
 def one_of(default: Any, *others: Any) -> Any:
     """An option that takes one of these values: `layout: str = one_of("bhnd", "bnhd")`."""
     return field(default=default, metadata={_CHOICES: (default, *others), _OPTION: True})
@@ -69,10 +74,10 @@ class ProblemSpec:
         for own in self._own_fields():
             if _SAME_AS in own.metadata and not getattr(self, own.name):
                 object.__setattr__(self, own.name, getattr(self, own.metadata[_SAME_AS]))
-            known = own.metadata.get(_CHOICES)
-            if known and getattr(self, own.name) not in known:
+            values = own.metadata.get(_CHOICES)
+            if values and getattr(self, own.name) not in values:
                 got = getattr(self, own.name)
-                raise HarnessError(f"problem: {own.name} is {got!r}, needs to be one of {', '.join(map(str, known))}")
+                raise HarnessError(f"problem: {own.name} is {got!r}, needs to be one of {', '.join(map(str, values))}")
         for key, of in self.multiples.items():
             number = getattr(self, of) if isinstance(of, str) else of
             if (got := getattr(self, key)) % number:
@@ -210,10 +215,11 @@ class OwnBound:
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes that a problem must read and write, each tensor once."""
+    """Bytes that a problem must read and write, each tensor once; wire: those that a rank must receive of others."""
 
     read: int
     written: int
+    wire: int = 0
 
     @property
     def total(self) -> int:

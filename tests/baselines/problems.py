@@ -15,6 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # With tails, groups or unlike lengths.
 SMALL: dict[str, dict[str, Any]] = {
+    "collective": {"M": 6, "N": 20},
+    "gemm_collective": {"M": 32, "N": 24, "K": 40},
     "gemm": {"M": 96, "N": 80, "K": 64},
     "gemm_fp8": {"M": 48, "N": 128, "K": 128},
     "gemm_epilogue": {"M": 48, "N": 96, "K": 64},

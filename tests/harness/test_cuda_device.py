@@ -47,6 +47,7 @@ BARE = types.SimpleNamespace(NVMLError=NVMLError, NVML_CLOCK_SM=1, nvmlDeviceGet
 def make(monkeypatch):
     def made(nvml):
         monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
         monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: PROPERTIES)
         monkeypatch.setattr(cuda, "open_nvml", lambda uuid: None if nvml is None else (nvml, uuid))
         return cuda.CudaDevice()

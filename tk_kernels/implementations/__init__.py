@@ -17,5 +17,6 @@ from .models import GptTraining as GptTraining
 from .models import Mamba2Prefill as Mamba2Prefill
 from .models import Prefill as Prefill
 from .models import Recall as Recall
+from .parallel import Collective as Collective
 from .rows import DropoutAddLayernorm as DropoutAddLayernorm
 from .rows import Rotary as Rotary

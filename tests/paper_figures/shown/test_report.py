@@ -292,6 +292,7 @@ def test_a_campaign_without_an_exhibits_runs_says_so(tmp_path: Path, synthetic: 
         "ampere_path",
         "attention_small_grids",
         "few_queries",
+        "collectives",
         "gemm_epilogues",
         "gemm_fp8_in_use",
         "gemm_in_use",
