@@ -53,10 +53,12 @@ struct call : problem_view {
     }
 
     // Time of the fullest multiprocessor, for so many consumers and their speed beside three (README.md): three wait
-    // less for one another, two leave fewer multiprocessors idle where there are few rows.
+    // less for one another, two leave fewer multiprocessors idle where there are few rows, and walk over less that a
+    // window hides from most of them.
     double cost(int consumers, double speed) const {
         const double rounds = double(tasks(64 * consumers)) / multiprocessors();
-        return (p.causal ? std::max(rounds, 2.0) : std::ceil(rounds)) * consumers / speed;
+        const int64_t tiles = p.window > 0 ? divide_up(p.window - 1, 128) + divide_up(64 * consumers, 128) : 1;
+        return (p.causal ? std::max(rounds, 2.0) : std::ceil(rounds)) * consumers * tiles / speed;
     }
 
     template <config C> void pipelined() const {
@@ -98,8 +100,10 @@ void forward(const problem& p, const tensor& q, const tensor& k, const tensor& v
     const tensor own_q = rows_from(q, empty), own_out = rows_from(out, empty);
     const row_values own_lse = lse_of(lse, p, empty, seeing.rows);
     const call c{{seeing}, own_q, k, v, own_out, own_lse, counter, o.order, stream};
-    if (o.synchronous == 1) c.synchronous<64>(o.blocks_per_sm < 1 ? 4 : std::min(o.blocks_per_sm, 4));
-    else if (p.dim == 128)
+#ifndef TK_ATTENTION_WINDOW
+    if (o.synchronous == 1) return c.synchronous<64>(o.blocks_per_sm < 1 ? 4 : std::min(o.blocks_per_sm, 4));
+#endif
+    if (p.dim == 128)
         c.pipelined<config{.dim = 128, .keys = 128, .consumers = 2, .stages = 5, .hold_queries = true}>();
     else if (c.cost(3, 1) <= c.cost(2, 0.85))
         c.pipelined<config{.dim = 64, .keys = 128, .consumers = 3, .stages = 8}>();

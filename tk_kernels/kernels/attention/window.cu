@@ -1,0 +1,3 @@
+// The forward kernel with a window.
+#define TK_ATTENTION_WINDOW
+#include "forward.cu"

@@ -1,0 +1,3 @@
+// The backward kernels with a window.
+#define TK_ATTENTION_WINDOW
+#include "backward.cu"
