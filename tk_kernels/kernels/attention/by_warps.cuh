@@ -70,12 +70,12 @@ template <int Dim, int Keys> struct warps_kernel {
             sync_block();  // the keys are there, and all warps are done with the values before
             group<warps>::copy_async(v, g.v, coord{batch, head_kv, block, 0});
             copy_commit();
-            if (block < seen && block >= own_begin) mm_ABt(scores, q, k);
+            if (g.visible.within(block, own_begin, seen)) mm_ABt(scores, q, k);
             copy_wait();
             sync_block();  // the values are there, and all warps are done with the keys
             if (block > begin) group<warps>::copy_async(k, g.k, coord{batch, head_kv, block - 1, 0});
             copy_commit();
-            if (block >= seen || block < own_begin) continue;
+            if (!g.visible.within(block, own_begin, seen)) continue;
             g.visible.hide(scores, row, block * Keys);
             if (state.step(scores, shrink, g.scale)) mul_row(o, o, shrink);
             copy(weights, scores);

@@ -71,7 +71,6 @@ template <int Dim, bool SumsDq> struct keys_by_warps {
         const int first = g.visible.causal && key > g.visible.offset ? (key - g.visible.offset) / queries : 0;
         auto& own_k = subtile<own_keys, Dim>(k, own, 0);
         auto& own_v = subtile<own_keys, Dim>(v, own, 0);
-        const int end = g.visible.queries_before(key + keys, queries, g.query_blocks);
         const int end_head = first < g.query_blocks ? (head_kv + 1) * g.group : 0;
         const auto load_queries = [&](coord at) {
             if (at.d >= end_head) return;
@@ -126,7 +125,7 @@ template <int Dim, bool SumsDq> struct keys_by_warps {
             }
             sync_block();  // dS is there, and all warps are done with Q and dO
             const coord done = at;
-            if (++at.r == end) at.r = first, at.d++;
+            if (++at.r == g.visible.queries_before(key + keys, queries, g.query_blocks)) at.r = first, at.d++;
             load_queries(at);
             copy_commit();
             if constexpr (SumsDq) add_dq(g, done, shared_ds[warp_index() / sharing], k);

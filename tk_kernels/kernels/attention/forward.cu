@@ -103,8 +103,7 @@ void forward(const problem& p, const tensor& q, const tensor& k, const tensor& v
 #ifndef TK_ATTENTION_WINDOW
     if (o.synchronous == 1) return c.synchronous<64>(o.blocks_per_sm < 1 ? 4 : std::min(o.blocks_per_sm, 4));
 #endif
-    if (p.dim == 128)
-        c.pipelined<config{.dim = 128, .keys = 128, .consumers = 2, .stages = 5, .hold_queries = true}>();
+    if (p.dim == 128) c.pipelined<config{.dim = 128, .keys = 128, .consumers = 2, .stages = 5, .hold_queries = true}>();
     else if (c.cost(3, 1) <= c.cost(2, 0.85))
         c.pipelined<config{.dim = 64, .keys = 128, .consumers = 3, .stages = 8}>();
     else c.pipelined<config{.dim = 64, .keys = 128, .consumers = 2, .stages = 8, .hold_queries = true}>();

@@ -18,12 +18,7 @@ struct problem_view {
     host_tensor<tensor> queries(const tensor& t) const { return {t, p.batch, p.heads, p.rows, p.dim}; }
     host_tensor<tensor> keys(const tensor& t) const { return {t, p.batch, p.heads_kv, p.rows_kv, p.dim}; }
     seen_keys visible() const {
-        const visible_keys seen{int(p.rows_kv), int(p.rows_kv - p.rows), p.causal};
-#ifdef TK_ATTENTION_WINDOW
-        return {seen, int(p.window)};
-#else
-        return {seen};
-#endif
+        return seen_keys::of({int(p.rows_kv), int(p.rows_kv - p.rows), p.causal}, int(p.window));
     }
 };
 

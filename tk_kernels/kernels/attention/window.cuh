@@ -15,6 +15,7 @@ struct seen_keys : visible_keys {
     static constexpr bool windowed = true;
     int window;
 
+    static seen_keys of(const visible_keys& causal, int window) { return {causal, window}; }
     // The first key that a row sees.
     kittens_host_device int from(int row) const {
         const int first = row + offset - window + 1;
@@ -23,7 +24,10 @@ struct seen_keys : visible_keys {
     // The first tile of so many keys that a row and those after it see some of; the first that it and those before it
     // see whole, as far as the causal mask goes.
     kittens_host_device int first_tile(int row, int tile_keys) const { return from(row) / tile_keys; }
-    kittens_host_device int first_whole(int row, int tile_keys) const { return (from(row) + tile_keys - 1) / tile_keys; }
+    kittens_host_device int first_whole(int row, int tile_keys) const {
+        return (from(row) + tile_keys - 1) / tile_keys;
+    }
+    kittens_host_device static bool within(int tile, int first, int end) { return first <= tile && tile < end; }
     // The tile after the last of so many queries, at most `tiles`, that sees a key before `end`. The first one is
     // walked over in any case, so that keys that nothing sees have gradients too: zeros.
     kittens_host_device int queries_before(int end, int tile_queries, int tiles) const {
@@ -49,8 +53,10 @@ struct seen_keys : visible_keys {
 struct seen_keys : visible_keys {
     static constexpr bool windowed = false;
 
+    static seen_keys of(const visible_keys& seen, int) { return {seen}; }
     kittens_host_device static constexpr int first_tile(int, int) { return 0; }
     kittens_host_device static constexpr int first_whole(int, int) { return 0; }
+    kittens_host_device static constexpr bool within(int tile, int, int end) { return tile < end; }
     kittens_host_device static constexpr int queries_before(int, int, int tiles) { return tiles; }
 };
 
