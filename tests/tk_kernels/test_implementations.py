@@ -45,6 +45,7 @@ class AttentionProblem:
 
     D: int = 64
     causal: bool = True
+    window: int = 0
     dtype: str = "bf16"
     direction: str = "fwd"
 
