@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -62,6 +62,6 @@ def attend(problem: AttentionProblem, device: torch.device) -> Compiled:
     grouped = problem.H != problem.Hkv
 
     def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float) -> Tensor:
-        return cast(Tensor, flex_attention(q, k, v, None, mask if causal else None, scale, grouped))
+        return flex_attention(q, k, v, None, mask if causal else None, scale, grouped)
 
     return attention

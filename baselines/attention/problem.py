@@ -10,7 +10,7 @@ DIRECTIONS = ("fwd", "bwd")
 
 
 class AttentionProblem(Protocol):
-    """q (B, H, N, D), k and v (B, Hkv, Nkv, D); causal: query i sees the keys j <= i + Nkv - N, with a window the last so many."""
+    """q (B, H, N, D), k and v (B, Hkv, Nkv, D); causal: query i sees the keys j <= i + Nkv - N, the last `window`."""
 
     B: int
     H: int

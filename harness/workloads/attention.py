@@ -85,7 +85,7 @@ def flops(problem: Problem) -> int:
 
     Without a mask a query sees all Nkv keys. With one the last query sees all and each before it one less: that is
     N Nkv - N^2 / 2 pairs where N <= Nkv, else Nkv^2 / 2, of the diagonal half. At N = Nkv it is the formula of the
-    paper and of the FlashAttention papers. What a window hides is as many pairs as a mask leaves of Nkv - window keys. It
+    paper and of the FlashAttention papers. A window hides as many pairs as a mask leaves of Nkv - window keys. It
     counts neither the softmax nor what a backward pass computes again.
     """
     n = problem.N

@@ -28,7 +28,7 @@ class Attention(Kernel):
     options = (*attention_options.OPTIONS, "deterministic")
     of_copy_engine = ("order", "synchronous", "blocks_per_sm")
     foreign = ("flash", "fmha", "cudnn")
-    helpers = ("paged_attention_decode", "decode_plan")  # of the decode path
+    helpers: tuple[str, ...] = ("paged_attention_decode", "decode_plan")  # of the decode path
     sizes = (("D", "head dims", HEAD_DIMS),)
     windowed = False
     """Whether the problem that was prepared has a window, whose kernels are units of their own."""

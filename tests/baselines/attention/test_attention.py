@@ -311,9 +311,7 @@ class Library:
         return {package.__name__: package, interface.__name__: interface}
 
     def flash_attn_3(self):
-        def flash_attn_func(
-            q, k, v, softmax_scale=None, causal=False, window_size=(-1, -1), return_attn_probs=False
-        ):
+        def flash_attn_func(q, k, v, softmax_scale=None, causal=False, window_size=(-1, -1), return_attn_probs=False):
             out = self.forward(q, k, v, causal, window_size)
             return (out, self.LSE) if return_attn_probs else out
 

@@ -131,7 +131,8 @@ def attention(
         raise ValueError("window: order, synchronous, blocks_per_sm and path are of the kernel without; leave them out")
     given = tuple(encoded or AUTOMATIC)
     of_kernel, path = given[:3], (*given, -1)[3]  # programs that were exported before there was a path have three
-    if computes and not hides and (path == PATHS.index("decode") or (path < 0 and encoded is None and by_decode.takes(q, k, causal))):
+    chooses = path < 0 and encoded is None and computes and not hides
+    if computes and (path == PATHS.index("decode") or (chooses and by_decode.takes(q, k, causal))):
         scale = q.shape[3] ** -0.5 if scale is None else scale
         both = attention_by_decode(key_of(q, k, causal), q, k, v, causal, scale)
         return both if return_lse else both[0]
