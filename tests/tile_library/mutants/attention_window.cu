@@ -18,7 +18,7 @@ using namespace tk::attention;
 
 constexpr int schedules = 4;
 constexpr bool forwards = SCHEDULE % 2 == 0;
-constexpr int H = 2, N = 340, M = 500, D = 64, window = 100, padded = 384;
+constexpr int H = 2, N = 340, M = 500, D = 64, window = 100;
 const problem windowed{1, H, 1, N, M, D, true, forwards ? 2.f : 0.1f, window};
 
 mutants::given<bf16> q(H * N * D), k(M* D), v(M* D);
@@ -41,7 +41,7 @@ static void run() {
 #else
 mutants::given<bf16> out(H * N * D), dout(H * N * D);
 mutants::given<float> lse(H* N, [](double x) { return x + 6; });
-mutants::scratch<float> scratch(H * padded * (2 + D) + 1);
+mutants::scratch<float> scratch(backward_scratch(windowed, false));
 mutants::result<bf16> dq(H * N * D), dk(M* D), dv(M* D);
 
 static void run() {

@@ -46,14 +46,13 @@ def _backward(ctx: Any, dout: Tensor | None, _: Tensor | None) -> tuple[Tensor |
     return (*_attention_backward(dout, q, *others, causal, scale, *rest), *unused)
 
 
-def _hides(window: int | None, causal: bool, keys: int) -> bool:
-    """Whether a window hides some of the keys that a causal mask leaves; raises ValueError for one that is none."""
+def _require_window(window: int | None, causal: bool) -> None:
+    """Raises ValueError for a window that is none, or is not causal."""
     if window is None:
-        return False
+        return
     integer("window", window, 1, 2**31 - 1)
     if not causal:
         raise ValueError(f"window: got {window} with causal=False, needs causal=True; its keys end at the query's own")
-    return window < keys
 
 
 @operator(
@@ -116,14 +115,15 @@ def attention(
     weights are off by up to |scale q.k| 2^-22 of themselves, less than bf16's rounding up to scores of 2^13.
 
     A NaN or infinity in row j of v makes NaN of every row that sees row j. With `causal` it reaches some that do not:
-    those before j that share its block of keys, up to 127 of them.
+    those before j that share its block of keys, up to 127 of them, and with `window` up to 318 after the last that does.
 
     Raises ValueError that names the argument for a wrong dtype, layout, device, rank, shape or head dim; an empty
     tensor; a last dimension that is not dense; or a scale that is not finite in float32.
     """
     require_scale(scale, LARGEST_SCALE)
-    hides = _hides(window, causal, k.shape[2])
+    _require_window(window, causal)
     computes = has_elements(q)
+    hides = computes and window is not None and window < k.shape[2]
     if scale is not None and scale < 0:
         q, scale = -q, -scale  # the kernel takes the maximum of scores before it scales them
     encoded = carried(options)
@@ -182,7 +182,7 @@ def _run_backward(
     """The operator `attention_backward`: dq, dk and dv."""
     if scale is not None and not 0 <= scale <= LARGEST_SCALE:
         raise ValueError(f"scale: got {scale}, needs a finite number in float32, not below 0 for the operator itself")
-    hides = _hides(window, causal, k.shape[2])
+    _require_window(window, causal)
     dq, dk, dv = (like(tensor) for tensor in (q, k, v))
     if not has_elements(q):
         return dq, dk, dv
@@ -190,7 +190,7 @@ def _run_backward(
         scale = q.shape[3] ** -0.5
     operands = {"q": q, "k": k, "v": v, "out": out, "dout": dout}
     results = (lse.contiguous(), dq, dk, dv)
-    if hides:
+    if window is not None and window < k.shape[2]:
         launch(_window_unit(q), "window_backward", operands, (*results, scale, window, deterministic))
         return dq, dk, dv
     unit = "attention" if has_copy_engine(q.device) else "attention_warps_backward"
