@@ -493,3 +493,8 @@ RIGHT: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     "program": (_READER_FINDS,),
 }
 """By driver, what the rules find and what is right all the same: kind of mistake, file, its text there, and why."""
+RIGHT["attention_window"] = tuple(
+    right
+    for driver in ("attention", "attention_warps", "attention_backward", "attention_warps_backward")
+    for right in RIGHT[driver]
+)

@@ -18,7 +18,7 @@ using namespace tk::attention;
 
 constexpr int schedules = 4;
 constexpr bool forwards = SCHEDULE % 2 == 0;
-constexpr int H = 2, N = 340, M = 500, D = 64, window = 100;
+constexpr int H = 2, N = 340, M = 500, D = 64, window = 150;
 const problem windowed{1, H, 1, N, M, D, true, forwards ? 2.f : 0.1f, window};
 
 mutants::given<bf16> q(H * N * D), k(M* D), v(M* D);
