@@ -45,9 +45,9 @@ class AttentionProblem:
 
     D: int = 64
     causal: bool = True
-    window: int = 0
     dtype: str = "bf16"
     direction: str = "fwd"
+    window: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,9 @@
 // Causal attention with a window, whose edges fall inside tiles: grouped heads, more keys than queries, tails of both.
 // SCHEDULE 0: forward by warps; 1: backward by warps; 2: forward, three consumers; 3: backward.
-#define TK_ATTENTION_WINDOW
+namespace tk::attention {
+constexpr bool windowed = true;
+}
+
 #if SCHEDULE == 0
 #include "attention/by_warps.cu"
 #elif SCHEDULE == 1
@@ -18,8 +21,8 @@ using namespace tk::attention;
 
 constexpr int schedules = 4;
 constexpr bool forwards = SCHEDULE % 2 == 0;
-constexpr int H = 2, N = 340, M = 500, D = 64, window = 150;
-const problem windowed{1, H, 1, N, M, D, true, forwards ? 2.f : 0.1f, window};
+constexpr int H = 2, N = 340, M = 480, D = 64, window = 150;
+const problem p{1, H, 1, N, M, D, true, forwards ? 2.f : 0.1f, window};
 
 mutants::given<bf16> q(H * N * D), k(M* D), v(M* D);
 static int claimed_tasks;
@@ -32,20 +35,20 @@ mutants::result<float> lse(H* N);
 
 static void run() {
 #if SCHEDULE == 0
-    forward_by_warps(windowed, heads(q, H, N), heads(k, 1, M), heads(v, 1, M), heads(out, H, N), lse.data(), nullptr);
+    forward_by_warps(p, heads(q, H, N), heads(k, 1, M), heads(v, 1, M), heads(out, H, N), lse.data(), nullptr);
 #else
-    forward(windowed, heads(q, H, N), heads(k, 1, M), heads(v, 1, M), heads(out, H, N), lse.data(), {}, &claimed_tasks,
+    forward(p, heads(q, H, N), heads(k, 1, M), heads(v, 1, M), heads(out, H, N), lse.data(), {}, &claimed_tasks,
             nullptr);
 #endif
 }
 #else
 mutants::given<bf16> out(H * N * D), dout(H * N * D);
 mutants::given<float> lse(H* N, [](double x) { return x + 6; });
-mutants::scratch<float> scratch(backward_scratch(windowed, false));
+mutants::scratch<float> scratch(backward_scratch(p, false));
 mutants::result<bf16> dq(H * N * D), dk(M* D), dv(M* D);
 
 static void run() {
-    backward(windowed,
+    backward(p,
              {heads(q, H, N), heads(k, 1, M), heads(v, 1, M), heads(out, H, N), lse.data(), heads(dout, H, N),
               heads(dq, H, N), heads(dk, 1, M), heads(dv, 1, M), scratch.data(), false},
              nullptr);

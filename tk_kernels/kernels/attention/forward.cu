@@ -71,8 +71,9 @@ struct call : problem_view {
         using kernel = synchronous_kernel<Dim>;
         // A block takes so much shared memory that no more of them fit.
         const int bytes = std::max(kernel::shared_bytes, limits::shared_bytes_of(blocks_per_sm) - 1024);
-        kittens::launch<kernel>({tasks(kernel::rows), std::min(bytes, limits::shared_bytes)}, stream,
-                                globals<kernel>());
+        if constexpr (!windowed)  // no figure has one
+            kittens::launch<kernel>({tasks(kernel::rows), std::min(bytes, limits::shared_bytes)}, stream,
+                                    globals<kernel>());
     }
 };
 
@@ -100,10 +101,9 @@ void forward(const problem& p, const tensor& q, const tensor& k, const tensor& v
     const tensor own_q = rows_from(q, empty), own_out = rows_from(out, empty);
     const row_values own_lse = lse_of(lse, p, empty, seeing.rows);
     const call c{{seeing}, own_q, k, v, own_out, own_lse, counter, o.order, stream};
-#ifndef TK_ATTENTION_WINDOW
-    if (o.synchronous == 1) return c.synchronous<64>(o.blocks_per_sm < 1 ? 4 : std::min(o.blocks_per_sm, 4));
-#endif
-    if (p.dim == 128) c.pipelined<config{.dim = 128, .keys = 128, .consumers = 2, .stages = 5, .hold_queries = true}>();
+    if (o.synchronous == 1) c.synchronous<64>(o.blocks_per_sm < 1 ? 4 : std::min(o.blocks_per_sm, 4));
+    else if (p.dim == 128)
+        c.pipelined<config{.dim = 128, .keys = 128, .consumers = 2, .stages = 5, .hold_queries = true}>();
     else if (c.cost(3, 1) <= c.cost(2, 0.85))
         c.pipelined<config{.dim = 64, .keys = 128, .consumers = 3, .stages = 8}>();
     else c.pipelined<config{.dim = 64, .keys = 128, .consumers = 2, .stages = 8, .hold_queries = true}>();

@@ -199,7 +199,7 @@ template <config C> struct forward_kernel {
             for (block--; block >= seen_whole; block--) own.template step<true>(t, block);
             const int first_whole = g.visible.first_whole(t.row + 64 * f.group + 63, C.keys);
             for (; block >= first_whole; block--) own.template step<false>(t, block);
-            if constexpr (seen_keys::windowed)
+            if constexpr (windowed)
                 for (const int first = g.visible.first_tile(t.row, C.keys); block >= first; block--)
                     own.template step<true>(t, block);
             if constexpr (!C.hold_queries) f.release_held();

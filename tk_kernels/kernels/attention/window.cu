@@ -1,3 +1,6 @@
 // The forward kernel with a window.
-#define TK_ATTENTION_WINDOW
+namespace tk::attention {
+constexpr bool windowed = true;
+}
+
 #include "forward.cu"

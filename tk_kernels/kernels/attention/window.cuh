@@ -1,21 +1,23 @@
-// Which keys a query sees, and so which tiles of keys queries walk over, and which tiles of queries keys do: stated once
-// for the kernels of both directions. They are compiled a second time with TK_ATTENTION_WINDOW, into units of their own.
+// Which keys a query sees, and so which tiles of keys queries walk over and which tiles of queries keys do: stated once
+// for the kernels of both directions. A unit whose kernels have a window declares `windowed` in this namespace, true,
+// before it includes them; the other units find the one outside.
 #pragma once
 
 #include "kittens.cuh"
+
+namespace tk {
+inline constexpr bool windowed = false;
+}
 
 namespace tk::attention {
 
 using namespace kittens;
 
-#ifdef TK_ATTENTION_WINDOW
-
 // Of the keys that a causal mask leaves it, a query sees the last `window`.
-struct seen_keys : visible_keys {
-    static constexpr bool windowed = true;
+template <bool Windowed> struct keys_of_a_query : visible_keys {
     int window;
 
-    static seen_keys of(const visible_keys& causal, int window) { return {causal, window}; }
+    static keys_of_a_query of(const visible_keys& causal, int window) { return {causal, window}; }
     // The first key that a row sees.
     kittens_host_device int from(int row) const {
         const int first = row + offset - window + 1;
@@ -48,18 +50,14 @@ struct seen_keys : visible_keys {
     }
 };
 
-#else
-
-struct seen_keys : visible_keys {
-    static constexpr bool windowed = false;
-
-    static seen_keys of(const visible_keys& seen, int) { return {seen}; }
+template <> struct keys_of_a_query<false> : visible_keys {
+    static keys_of_a_query of(const visible_keys& seen, int) { return {seen}; }
     kittens_host_device static constexpr int first_tile(int, int) { return 0; }
     kittens_host_device static constexpr int first_whole(int, int) { return 0; }
     kittens_host_device static constexpr bool within(int tile, int, int end) { return tile < end; }
     kittens_host_device static constexpr int queries_before(int, int, int tiles) { return tiles; }
 };
 
-#endif
+using seen_keys = keys_of_a_query<windowed>;
 
 }  // namespace tk::attention

@@ -1,5 +1,8 @@
 // The forward kernel by warps with a window, called as the pipelined one is.
-#define TK_ATTENTION_WINDOW
+namespace tk::attention {
+constexpr bool windowed = true;
+}
+
 #include "by_warps.cu"
 
 namespace tk::attention {

@@ -1,3 +1,6 @@
 // The backward kernels by warps with a window.
-#define TK_ATTENTION_WINDOW
+namespace tk::attention {
+constexpr bool windowed = true;
+}
+
 #include "by_warps_backward.cu"
