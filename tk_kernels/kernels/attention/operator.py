@@ -115,7 +115,7 @@ def attention(
     weights are off by up to |scale q.k| 2^-22 of themselves, less than bf16's rounding up to scores of 2^13.
 
     A NaN or infinity in row j of v makes NaN of every row that sees row j. With `causal` it reaches some that do not:
-    those before j that share its block of keys, up to 127 of them, and with `window` up to 318 after the last that does.
+    those before j that share its block of keys, up to 127 of them, and with `window` up to 318 after the last of them.
 
     Raises ValueError that names the argument for a wrong dtype, layout, device, rank, shape or head dim; an empty
     tensor; a last dimension that is not dense; or a scale that is not finite in float32.
