@@ -30,6 +30,7 @@ IMPLEMENTATIONS: dict[str, str] = {
     "flash_attn": "FlashAttention-2",
     "flash_attn_3": "FlashAttention-3",
     "flash_attn_4": "FlashAttention-4",
+    "flex_attention": "FlexAttention",
     "flash_mla": "FlashMLA",
     "flash_attn_triton": "flash-attn (Triton)",
     "liger": "Liger-Kernel (Triton), with a copy of q and k",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 
 from baselines.attention import names
-from baselines.attention.problem import DIRECTIONS, AttentionProblem, head_dim, scale
+from baselines.attention.problem import DIRECTIONS, AttentionProblem, head_dim, scale, window_size
 from baselines.common.baseline import Baseline, Call, Inputs, Library, Limits, options
 from baselines.common.gpu import FROM_AMPERE
 from baselines.common.layouts import head_major, token_major
@@ -48,11 +48,12 @@ class Attention(Baseline):
         library = self.library.load("flash_attn.flash_attn_interface")
         q, k, v = (token_major(inputs[name]) for name in "qkv")
         causal, deterministic = problem.causal, bool(self.options["deterministic"])
+        window = window_size(problem)
         if problem.direction == "fwd":
-            return lambda: library.flash_attn_func(q, k, v, causal=causal).transpose(1, 2)
+            return lambda: library.flash_attn_func(q, k, v, causal=causal, window_size=window).transpose(1, 2)
         dout = token_major(inputs["dout"])
-        out, lse, *_ = library.flash_attn_func(q, k, v, causal=causal, return_attn_probs=True)
-        rest = (0.0, scale(problem), causal, -1, -1, 0.0, None, deterministic)  # no dropout, window, cap or slopes
+        out, lse, *_ = library.flash_attn_func(q, k, v, causal=causal, window_size=window, return_attn_probs=True)
+        rest = (0.0, scale(problem), causal, *window, 0.0, None, deterministic)  # no dropout, cap or slopes
 
         def call() -> tuple[torch.Tensor, ...]:
             dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)

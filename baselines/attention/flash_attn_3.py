@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from baselines.attention import names
-from baselines.attention.problem import DIRECTIONS, AttentionProblem, head_dim, scale
+from baselines.attention.problem import DIRECTIONS, AttentionProblem, head_dim, scale, window_size
 from baselines.common.baseline import Baseline, Call, Inputs, Library, Limits, options
 from baselines.common.gpu import HOPPER
 from baselines.common.layouts import head_major, token_major
@@ -64,26 +64,33 @@ class Attention(Baseline):
         library = self.library.load("flash_attn_interface")
         q, k, v = (token_major(inputs[name]) for name in "qkv")
         causal, deterministic = problem.causal, bool(self.options["deterministic"])
+        left, right = window_size(problem)
+        local: dict[str, Any] = {"window_size": (left, right)} if problem.window else {}
         if problem.direction == "fwd":
-            splits = {} if self.options["num_splits"] else {"num_splits": 0}  # old versions have no such keyword
-            return lambda: _first(library.flash_attn_func(q, k, v, causal=causal, **splits)).transpose(1, 2)
+            if not self.options["num_splits"]:
+                local["num_splits"] = 0  # old versions have no such keyword
+            return lambda: _first(library.flash_attn_func(q, k, v, causal=causal, **local)).transpose(1, 2)
         dout = token_major(inputs["dout"])
-        out, lse = forward_with_lse(library.flash_attn_func, q, k, v, causal=causal)
+        out, lse = forward_with_lse(library.flash_attn_func, q, k, v, causal=causal, **local)
+        if local:
+            local = {"window_size_left": left, "window_size_right": right}
 
         def call() -> tuple[torch.Tensor, ...]:
             dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
             no_lengths = (None,) * 6  # of sequences of several lengths
             gradients = (dq, dk, dv, scale(problem), causal)
-            library._flash_attn_backward(dout, q, k, v, out, lse, *no_lengths, *gradients, deterministic=deterministic)
+            library._flash_attn_backward(
+                dout, q, k, v, out, lse, *no_lengths, *gradients, deterministic=deterministic, **local
+            )
             return head_major(dq, dk, dv)
 
         return call
 
 
-def forward_with_lse(function: Callable[..., Any], *tensors: torch.Tensor, causal: bool) -> tuple[Any, Any]:
+def forward_with_lse(function: Callable[..., Any], *tensors: torch.Tensor, **options: Any) -> tuple[Any, Any]:
     """Output and log-sum-exp; versions before 2025-09 always return both, later ones when asked to."""
     asked = {"return_attn_probs": True} if "return_attn_probs" in inspect.signature(function).parameters else {}
-    out, lse, *_ = function(*tensors, causal=causal, **asked)
+    out, lse, *_ = function(*tensors, **options, **asked)
     return out, lse
 
 

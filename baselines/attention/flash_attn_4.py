@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 
 from baselines.attention import names
-from baselines.attention.problem import DIRECTIONS, AttentionProblem, head_dim
+from baselines.attention.problem import DIRECTIONS, AttentionProblem, head_dim, no_window
 from baselines.common import flash_attn_4
 from baselines.common.baseline import Call, Inputs, Limits, options
 from baselines.common.layouts import head_major, token_major
@@ -29,6 +29,7 @@ class Attention(flash_attn_4.FlashAttention4):
 
     def limits(self, problem: AttentionProblem) -> Limits:
         yield head_dim(problem, 256)
+        yield no_window(problem)
 
     def prepare(self, problem: AttentionProblem, inputs: Inputs) -> Call:
         """Compile; then the library's forward function, or its backward function on what one forward pass has left."""

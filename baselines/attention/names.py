@@ -12,6 +12,7 @@ FLASH_ATTN_4 = "kernel_cutlass"  # CuTe DSL's prefix
 CUDNN = "cudnn"
 SDPA_EFFICIENT = "fmha_cutlass"
 TRITON = "triton"
+FLEX = "triton_tem|flex_attention"  # a template of Inductor
 THUNDERKITTENS = "(fwd|bwd)_attend_(prep_)?ker"
 
 FUSED = (SDPA_FLASH, FLASH_ATTN, FLASH_ATTN_3, FLASH_ATTN_4, CUDNN, SDPA_EFFICIENT)

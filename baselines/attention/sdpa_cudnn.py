@@ -8,7 +8,7 @@ import torch
 from torch.nn.attention import SDPBackend
 
 from baselines.attention import names, sdpa
-from baselines.attention.problem import DIRECTIONS, AttentionProblem, head_dim
+from baselines.attention.problem import DIRECTIONS, AttentionProblem, head_dim, no_window
 from baselines.common.baseline import TORCH, Baseline, Call, Inputs, Limits, options
 from baselines.common.gpu import FROM_AMPERE
 
@@ -43,6 +43,7 @@ class Attention(Baseline):
 
     def limits(self, problem: AttentionProblem) -> Limits:
         yield head_dim(problem, 128)
+        yield no_window(problem)
         got = f"got N={problem.N} and Nkv={problem.Nkv}"
         top_left = "PyTorch aligns its causal mask to the top left, which is the same only for N = Nkv"
         yield problem.causal and problem.N != problem.Nkv, f"{got}, {top_left}"

@@ -13,7 +13,7 @@ import torch
 from torch.nn.attention import SDPBackend
 
 from baselines.attention import names, sdpa
-from baselines.attention.problem import DIRECTIONS, AttentionProblem, head_dim
+from baselines.attention.problem import DIRECTIONS, AttentionProblem, head_dim, no_window
 from baselines.common.baseline import TORCH, Baseline, Call, Inputs, Limits, options
 from baselines.common.gpu import FROM_AMPERE
 
@@ -49,6 +49,7 @@ class Attention(Baseline):
 
     def limits(self, problem: AttentionProblem) -> Limits:
         yield head_dim(problem, 256)
+        yield no_window(problem)
         queries = f"got N={problem.N} queries on Nkv={problem.Nkv} keys, PyTorch's causal mask needs N <= Nkv"
         yield problem.causal and problem.N > problem.Nkv, queries
 

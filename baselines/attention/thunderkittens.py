@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from baselines.attention import names
-from baselines.attention.problem import DIRECTIONS, AttentionProblem
+from baselines.attention.problem import DIRECTIONS, AttentionProblem, no_window
 from baselines.common.baseline import Baseline, Call, Inputs, Limits, among, multiples, options
 from baselines.common.thunderkittens import WHOLE_TILES, WRITTEN_FOR, function, released
 
@@ -49,6 +49,7 @@ class Attention(Baseline):
         yield self._named and forward, unused
         got = f"got N={problem.N} queries on Nkv={problem.Nkv} keys"
         yield problem.Nkv != problem.N, f"{got}, it takes as many keys as queries"
+        yield no_window(problem)
         yield from among(problem, WRITTEN_FOR, D=(64, 128))
         yield from multiples(problem, WHOLE_TILES, N=FORWARD_ROWS if forward else BACKWARD_ROWS)
 

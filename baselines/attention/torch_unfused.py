@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from baselines.attention import names, sdpa
-from baselines.attention.problem import DIRECTIONS, AttentionProblem, scale
+from baselines.attention.problem import DIRECTIONS, AttentionProblem, no_window, scale
 from baselines.common.baseline import TORCH_COMPILE, Baseline, Call, Inputs, Limits
 from baselines.common.compiled import compile_alone, leave_room
 
@@ -46,6 +46,7 @@ class Attention(Baseline):
     memory = (0.5, "score matrices of {held:.0f} GB, half of this GPU's memory is {share:.0f} GB")
 
     def limits(self, problem: AttentionProblem) -> Limits:
+        yield no_window(problem)
         got = f"got N={problem.N} queries on Nkv={problem.Nkv} keys"
         yield problem.causal and problem.N > problem.Nkv, f"{got}, a softmax of no key is NaN"
 

@@ -17,13 +17,27 @@ BLOCK_SCORES = {"cuda": 2**27, "cpu": 2**22}
 """Scores computed at once; a few float64 blocks of this size are alive together, 1 GiB each on a GPU."""
 
 
-def forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: float, causal: bool) -> torch.Tensor:
+@dataclass(frozen=True)
+class Mask:
+    """Causal or none; of the keys that a causal one leaves a query sees the last `window`, with 0 all."""
+
+    causal: bool
+    window: int = 0
+
+    def keys(self, first: int, end: int, queries: int, keys: int) -> slice:
+        """The keys that any of the rows from `first` to `end` sees, at least one."""
+        last = min(max(end + keys - queries, 1), keys) if self.causal else keys
+        start = first + keys - queries - self.window + 1 if self.window else 0
+        return slice(min(max(start, 0), last - 1), last)
+
+
+def forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: float, mask: Mask) -> torch.Tensor:
     """softmax(scale q k^T) v, (P, G, N, D) float64."""
     out = torch.empty(q.shape, dtype=torch.float64, device=q.device)
     rows_of_out = out.flatten(1, 2)
-    for block in _blocks(q, k, causal):
-        weights, total = _weights(q, k, block, scale, causal)
-        rows_of_out[block.pairs, block.rows] = (weights @ v[block.pairs, : block.keys].double()).div_(total)
+    for block in _blocks(q, k, mask):
+        weights, total = _weights(q, k, block, scale, mask)
+        rows_of_out[block.pairs, block.rows] = (weights @ v[block.pairs, block.keys].double()).div_(total)
     return out
 
 
@@ -39,7 +53,7 @@ class Gradients:
 
 
 def backward(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, dout: torch.Tensor, *, scale: float, causal: bool
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, dout: torch.Tensor, *, scale: float, mask: Mask
 ) -> Gradients:
     """Gradients of sum(out * dout).
 
@@ -56,10 +70,10 @@ def backward(
     rows_of_q, rows_of_dout, rows_of_dq = q.flatten(1, 2), dout.flatten(1, 2), dq.flatten(1, 2)
     in_dq, in_dk = torch.empty_like(rows_of_dq[..., 0]), torch.zeros_like(dk[..., 0])
     largest_in_dq = largest_in_dk = 0.0
-    for block in _blocks(q, k, causal):
-        weights, total = _weights(q, k, block, scale, causal)
+    for block in _blocks(q, k, mask):
+        weights, total = _weights(q, k, block, scale, mask)
         p = weights.div_(total)
-        pairs, rows, seen = block.pairs, block.rows, slice(block.keys)
+        pairs, rows, seen = block.pairs, block.rows, block.keys
         q_rows, dout_rows = rows_of_q[pairs, rows].double(), rows_of_dout[pairs, rows].double()
         keys, values = k[pairs, seen].double(), v[pairs, seen].double()
         delta_size = scale * torch.linalg.vector_norm(dout_rows * (p @ values), dim=-1, keepdim=True)
@@ -87,17 +101,18 @@ skipped, which leaves 9/16 of the scores."""
 
 @dataclass(frozen=True)
 class _Block:
-    """Some rows of some pairs, of the G * N query rows that a pair has, and the first `keys` keys."""
+    """Some rows of some pairs, of the G * N query rows that a pair has, and the keys that they see."""
 
     pairs: slice
     rows: slice
-    keys: int
+    keys: slice
 
 
-def _blocks(q: torch.Tensor, k: torch.Tensor, causal: bool) -> Iterator[_Block]:
-    """Blocks that together cover the score matrix, up to what a causal mask hides from all rows of a block."""
+def _blocks(q: torch.Tensor, k: torch.Tensor, mask: Mask) -> Iterator[_Block]:
+    """Blocks that together cover the score matrix, up to what a mask hides from all rows of a block."""
     pairs, heads, queries = q.shape[:3]
     keys, budget = k.shape[1], BLOCK_SCORES[q.device.type]
+    causal = mask.causal
     stretch = queries if causal else heads * queries  # rows whose keys grow with the row, or all
     rows = max(1, min(-(-stretch // CAUSAL_BLOCKS) if causal else stretch, budget // keys))
     together = max(1, budget // (rows * keys))
@@ -105,23 +120,23 @@ def _blocks(q: torch.Tensor, k: torch.Tensor, causal: bool) -> Iterator[_Block]:
         for start in range(0, heads * queries, stretch):
             for row in range(0, stretch, rows):
                 end = min(row + rows, stretch)
-                seen = min(max(end + keys - queries, 1), keys) if causal else keys
+                seen = mask.keys(row, end, queries, keys)
                 yield _Block(slice(first, min(first + together, pairs)), slice(start + row, start + end), seen)
 
 
 def _weights(
-    q: torch.Tensor, k: torch.Tensor, block: _Block, scale: float, causal: bool
+    q: torch.Tensor, k: torch.Tensor, block: _Block, scale: float, mask: Mask
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """exp(scale q k^T - the row's maximum), (pairs, rows, keys) float64, and its rows' sums, 1 for none."""
-    s = (q.flatten(1, 2)[block.pairs, block.rows].double() * scale) @ k[block.pairs, : block.keys].double().mT
-    if not causal:
+    s = (q.flatten(1, 2)[block.pairs, block.rows].double() * scale) @ k[block.pairs, block.keys].double().mT
+    if not mask.causal:
         s -= s.amax(-1, keepdim=True)
         s.exp_()
         return s, s.sum(-1, keepdim=True)
     queries, keys = q.shape[2], k.shape[1]
     query = torch.arange(block.rows.start, block.rows.stop, device=q.device) % queries
-    last_visible = query + (keys - queries)
-    s.masked_fill_(torch.arange(block.keys, device=q.device) > last_visible[:, None], -torch.inf)
+    before = (query + (keys - queries))[:, None] - torch.arange(block.keys.start, block.keys.stop, device=q.device)
+    s.masked_fill_((before < 0) | (before >= (mask.window or keys)), -torch.inf)
     s -= s.amax(-1, keepdim=True).clamp_min(torch.finfo(torch.float64).min)  # -inf - -inf would be NaN
     s.exp_()
     total = s.sum(-1, keepdim=True)

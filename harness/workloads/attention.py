@@ -1,7 +1,8 @@
 """Softmax attention: O = softmax(scale Q K^T) V, scale = D^-1/2, bf16 in and out, forward and backward.
 
 q: (B, H, N, D), k and v: (B, Hkv, Nkv, D) bfloat16, contiguous; query head h reads key head h // (H / Hkv).
-Causal: query i sees the keys j <= i + Nkv - N; a query that sees none has O = 0 and zero gradients.
+Causal: query i sees the keys j <= i + Nkv - N; a query that sees none has O = 0 and zero gradients. With a window, the
+last `window` of these, its own among them.
 fwd: q, k, v -> out (B, H, N, D).  bwd: q, k, v, dout (B, H, N, D) -> dq, dk, dv, in the shapes of q, k, v; the forward
 pass, its output and its log-sum-exp are made outside of what is timed.
 """
@@ -10,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 
+from harness.records.errors import HarnessError
 from harness.workloads import _attention_reference as in_float64
 from harness.workloads._drawing import draw, sample
 from harness.workloads._rounding import roundings
@@ -45,7 +47,7 @@ MIN_PAIRS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Problem(ProblemSpec):
-    """B sequences, H query heads on Hkv key heads, N queries on Nkv keys, head dimension D."""
+    """B sequences, H query heads on Hkv key heads, N queries on Nkv keys, head dimension D; a window of 0 is none."""
 
     B: int
     H: int
@@ -54,8 +56,23 @@ class Problem(ProblemSpec):
     Nkv: int = same_as("N")
     D: int
     causal: bool = False
+    window: int = 0
 
     multiples: ClassVar = {"H": "Hkv"}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.window and not self.causal:
+            raise HarnessError(f"problem: window is {self.window}, needs causal=1")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """`causal`, and `window` where there is one: functions that know none do the rest."""
+        return {key: value for key, value in super().options.items() if key != "window" or value}
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Every key with its value; no window has none."""
+        return {key: value for key, value in super().as_mapping().items() if key != "window" or value}
 
     @property
     def scale(self) -> float:
@@ -68,12 +85,17 @@ def flops(problem: Problem) -> int:
 
     Without a mask a query sees all Nkv keys. With one the last query sees all and each before it one less: that is
     N Nkv - N^2 / 2 pairs where N <= Nkv, else Nkv^2 / 2, of the diagonal half. At N = Nkv it is the formula of the
-    paper and of the FlashAttention papers. It counts neither the softmax nor what a backward pass computes again.
+    paper and of the FlashAttention papers. A window hides as many pairs as a mask leaves of Nkv - window keys. It
+    counts neither the softmax nor what a backward pass computes again.
     """
-    n, keys = problem.N, problem.Nkv
-    doubled = 2 * n * keys
-    if problem.causal:
-        doubled = n * (2 * keys - n) if n <= keys else keys * keys
+    n = problem.N
+
+    def below(keys: int) -> int:
+        return n * (2 * keys - n) if n <= keys else keys * keys
+
+    doubled = below(problem.Nkv) if problem.causal else 2 * n * problem.Nkv
+    if 0 < problem.window < problem.Nkv:
+        doubled -= below(problem.Nkv - problem.window)
     forward = 2 * problem.B * problem.H * problem.D * doubled
     return forward if problem.direction == "fwd" else 5 * forward // 2
 
@@ -81,16 +103,17 @@ def flops(problem: Problem) -> int:
 def traffic(problem: Problem) -> Traffic:
     """Forward: q, k, v in, out out. Backward: q, k, v, out, dout and the fp32 log-sum-exp in, dq, dk, dv out.
 
-    Rows of queries that see no key are written, but need not be read.
+    Rows of queries that see no key are written, but need not be read; nor need keys that no query sees.
     """
     rows, seeing = problem.N, min(problem.N, problem.Nkv) if problem.causal else problem.N
     of_queries = 2 * problem.B * problem.H * problem.D  # bytes of a row
-    keys = 2 * problem.B * problem.Hkv * problem.Nkv * problem.D
+    of_keys = 2 * problem.B * problem.Hkv * problem.D
+    seen = min(problem.Nkv, rows + problem.window - 1) if problem.window else problem.Nkv
     if problem.direction == "fwd":
-        return Traffic(read=of_queries * seeing + 2 * keys, written=of_queries * rows)
+        return Traffic(read=of_queries * seeing + 2 * of_keys * seen, written=of_queries * rows)
     return Traffic(
-        read=3 * of_queries * seeing + 2 * keys + 4 * problem.B * problem.H * seeing,
-        written=of_queries * rows + 2 * keys,
+        read=3 * of_queries * seeing + 2 * of_keys * seen + 4 * problem.B * problem.H * seeing,
+        written=of_queries * rows + 2 * of_keys * problem.Nkv,
     )
 
 
@@ -154,11 +177,12 @@ def reference(problem: Problem, inputs: Mapping[str, torch.Tensor], seed: int) -
         return tensor[batch, head]
 
     own = {"q": queries(q), "k": keys(k), "v": keys(v)}
+    mask = in_float64.Mask(problem.causal, problem.window)
     if problem.direction == "fwd":
-        out = in_float64.forward(**own, scale=problem.scale, causal=problem.causal)
+        out = in_float64.forward(**own, scale=problem.scale, mask=mask)
         return (Expected("out", out, queries, note),)
     own["dout"] = queries(inputs["dout"])
-    gradients = in_float64.backward(**own, scale=problem.scale, causal=problem.causal)
+    gradients = in_float64.backward(**own, scale=problem.scale, mask=mask)
     return (
         Expected("dq", gradients.dq, queries, note, gradients.cancelled_in_dq),
         Expected("dk", gradients.dk, keys, note, gradients.cancelled_in_dk),
@@ -171,7 +195,7 @@ def _pairs(problem: Problem, seed: int, device: str) -> torch.Tensor:
     random ones: a quarter, less where that takes too long.
     """
     count = problem.B * problem.Hkv
-    unmasked = flops(replace(problem, causal=False))
+    unmasked = flops(replace(problem, causal=False, window=0))
     affordable = max(MIN_PAIRS, min(count // SAMPLED, count * SAMPLED_FLOPS[device] // unmasked))
     return sample(count, count if unmasked <= FULL_CHECK_FLOPS[device] else affordable, seed)
 

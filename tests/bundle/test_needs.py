@@ -71,6 +71,7 @@ DECODE = ("decode_plan", "paged_attention_decode")
             "flash_attn_3 thunderkittens",
             {"gpu": ["attention", *DECODE]},
         ),
+        (["window_attention"], "core kernels", "flash_attn_3", {"gpu": ["attention_window"]}),
         (["fig7"], "core quack nvmath kernels", "thunderkittens", {"gpu": ["gemm"]}),
         (["fig9_mamba2"], "core linear kernels", "thunderkittens", {"gpu": ["linear_attention"]}),
         (["rotary_cuda_graph"], "core flash_attn_triton liger kernels", "", {"gpu": ["rotary"]}),
@@ -101,6 +102,7 @@ def test_experiments_want_what_their_contestants_run_on(groups, names, parts, li
     ("name", "kernels"),
     [
         ("fig8_attention", {"sm_80": ("attention_warps", "attention_warps_backward", *DECODE)}),
+        ("window_attention", {"sm_80": ("attention_window_warps",)}),
         ("gpt_training", {"sm_80": ("attention_warps", "attention_warps_backward", "rotary")}),
         ("fig9_hedgehog", {"sm_80": ("hedgehog_warps",)}),
         ("thundermla", {"sm_80": ("decode_plan",)}),

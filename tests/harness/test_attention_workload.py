@@ -24,6 +24,9 @@ SHAPES = (
     {"N": 1, "Nkv": 1},
     {"N": 2, "causal": True},
     {"N": 17, "Nkv": 1, "causal": True},
+    {"N": 80, "Nkv": 90, "Hkv": 2, "causal": True, "window": 7},
+    {"N": 20, "Nkv": 90, "causal": True, "window": 1},
+    {"N": 80, "Nkv": 33, "causal": True, "window": 40},
 )
 
 
@@ -37,8 +40,9 @@ def draw(p, seed=0, distribution="normal"):
 
 
 def hidden(p):
-    """The mask by its definition: query i sees the keys j <= i + Nkv - N."""
-    return torch.tensor([[p.causal and j > i + p.Nkv - p.N for j in range(p.Nkv)] for i in range(p.N)])
+    """The mask by its definition: query i sees the keys j <= i + Nkv - N, with a window the last so many of them."""
+    before = torch.arange(p.N)[:, None] + p.Nkv - p.N - torch.arange(p.Nkv)
+    return (before < 0) & p.causal | (before >= (p.window or p.N + p.Nkv))
 
 
 def by_autograd(p, inputs):
@@ -95,7 +99,10 @@ def test_heads_and_keys_default_to_those_of_the_queries():
     whole = problem(B=16, H=16, Hkv=2, N=5, Nkv=7, D=64, causal=True)
     assert whole.text == "B=16;H=16;Hkv=2;N=5;Nkv=7;D=64;causal=1"
     assert Problem.parse("attention", whole.text, dtype="bf16", direction="fwd") == whole
-    for made in (p, whole):
+    windowed = problem(causal=True, window=9)
+    assert windowed.text == "B=2;H=4;N=64;D=64;causal=1;window=9"
+    assert windowed.options == {"causal": True, "window": 9}
+    for made in (p, whole, windowed):
         assert workloads.parse_problem("attention", made.as_mapping(), dtype="bf16", direction="fwd") == made
 
 
@@ -115,6 +122,8 @@ def test_null_in_a_configuration_is_the_default():
         ({"N": 0}, "N is 0"),
         ({"causal": 2}, "causal is 2, needs to be true or false"),
         ({"Nk": 4}, "Nk is unknown"),
+        ({"window": 4}, "window is 4, needs causal=1"),
+        ({"window": 0, "causal": 1}, "window is 0, needs to be at least 1"),
     ],
 )
 def test_bad_problems(keys, words):
@@ -135,6 +144,18 @@ def test_flops_count_what_each_query_sees(n, keys, causal):
     forward = 4 * 2 * 4 * 64 * pairs - 2 * 2 * 4 * 64 * on_diagonal
     assert attention.flops(p) == forward
     assert attention.flops(replace(p, direction="bwd")) == 5 * forward / 2
+
+
+@pytest.mark.parametrize("window", [1, 3, 8, 70])
+@pytest.mark.parametrize(("n", "keys"), [(5, 5), (1, 9), (8, 7), (8, 3), (64, 200), (200, 64)])
+def test_flops_of_a_window_are_what_it_leaves(n, keys, window):
+    """Guard: as above, with half a pair at either end of a query's window."""
+    p = problem(H=4, Hkv=2, N=n, Nkv=keys, D=64, causal=True, window=window)
+    ends = min(n, keys) - min(n, max(keys - window, 0))
+    assert attention.flops(p) == 4 * 2 * 4 * 64 * int((~hidden(p)).sum()) - 2 * 2 * 4 * 64 * ends
+    seen = int((~hidden(p)).any(0).sum())
+    read = 2 * 2 * 4 * 64 * int((~hidden(p)).any(1).sum()) + 2 * 2 * 2 * 2 * 64 * seen
+    assert attention.traffic(p).read == read
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -216,15 +237,15 @@ def test_references_are_the_definition_in_float64_in_blocks_of_any_size(monkeypa
 def test_causal_blocks_leave_out_what_nobody_sees_and_nothing_else(queries, keys):
     q, k = torch.empty(6, 3, queries, 8), torch.empty(6, keys, 8)
     seen = torch.zeros(6, 3 * queries, keys, dtype=torch.int64)
-    for block in in_float64._blocks(q, k, causal=True):
-        seen[block.pairs, block.rows, : block.keys] += 1
+    for block in in_float64._blocks(q, k, in_float64.Mask(True)):
+        seen[block.pairs, block.rows, block.keys] += 1
     visible = torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries).repeat(3, 1).expand(6, -1, -1)
     assert int(seen.max()) == 1
     assert bool(seen[visible].all())
     assert float(seen.sum()) <= float(visible.sum()) + seen.numel() / 8
     whole = torch.zeros_like(seen)
-    for block in in_float64._blocks(q, k, causal=False):
-        whole[block.pairs, block.rows, : block.keys] += 1
+    for block in in_float64._blocks(q, k, in_float64.Mask(False)):
+        whole[block.pairs, block.rows, block.keys] += 1
     assert bool((whole == 1).all())
 
 

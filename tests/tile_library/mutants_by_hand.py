@@ -9,6 +9,7 @@ from __future__ import annotations
 Change = tuple[str, str, str]
 
 _GEMM, _LCF, _FLOW, _SWAPPED, _BY_WARPS = "gemm.cuh", "lcf.cuh", "lcf_flow.cuh", "swapped.cuh", "by_warps.cuh"
+_WINDOW = "window.cuh"
 _FORWARD, _FORWARD_CALL = "forward.cuh", "forward.cu"
 _BACKWARD, _GRADIENTS, _BASED, _FFT_CONV = "backward.cuh", "by_warps_backward.cuh", "based.cuh", "fft_conv.cuh"
 _PAGED, _MLA, _INSTRUCTIONS, _LINEAR, _DECAYS = (
@@ -161,6 +162,20 @@ WRITTEN: dict[str, tuple[Change | tuple[Change, ...], ...]] = {
             "element_coord{batch, head_kv, own_key, 0}",
         ),
         (_GRADIENTS, "«at.r * queries + together * i», key, own_key", "at.r * queries"),
+    ),
+    "attention_window": (
+        # edges: of the mask, of the tiles that are walked over, of those that need no mask
+        (_WINDOW, "c < tail && c > first + r", "c < tail && c >= first + r"),
+        (_WINDOW, "c < tail && c > first + r", "c < tail && c > first + r + 1"),
+        (_WINDOW, "r < tail && r > first + c", "r < tail && r >= first + c"),
+        (_WINDOW, "return from(row) / tile_keys;", "return (from(row) + tile_keys - 1) / tile_keys;"),
+        (_WINDOW, "return from(row) / tile_keys;", "return from(row) / tile_keys + 1;"),
+        (_WINDOW, "return (from(row) + tile_keys - 1) / tile_keys;", "return from(row) / tile_keys;"),
+        (_WINDOW, "from(row + Scores::rows - 1) <= key", "from(row) <= key"),
+        (_WINDOW, "from(row + Scores::cols - 1) <= tile", "from(row) <= tile"),
+        (_WINDOW, "last > 0 ? «last / tile_queries + 1» : 1", "last / tile_queries"),
+        (_WINDOW, "end - 1 - offset + window - 1", "end - 1 - offset"),
+        (_BY_WARPS, "g.visible.first_tile(row, Keys)", "g.visible.first_tile(row + warp_rows, Keys)"),
     ),
     "based": (
         (_BASED, "before < t.segment", "before < 0"),
@@ -490,3 +505,8 @@ RIGHT: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     "program": (_READER_FINDS,),
 }
 """By driver, what the rules find and what is right all the same: kind of mistake, file, its text there, and why."""
+RIGHT["attention_window"] = tuple(
+    right
+    for driver in ("attention", "attention_warps", "attention_backward", "attention_warps_backward")
+    for right in RIGHT[driver]
+)

@@ -35,7 +35,14 @@ def attend(q: Tensor, k: Tensor, v: Tensor, dout: Tensor, **options: Any) -> dic
 
 
 def formulas(
-    q: Tensor, k: Tensor, v: Tensor, dout: Tensor, causal: bool, scale: float, rounded_out: Tensor | None = None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    dout: Tensor,
+    causal: bool,
+    scale: float,
+    rounded_out: Tensor | None = None,
+    window: int | None = None,
 ) -> dict[str, Tensor]:
     """Attention by its explicit formulas in float64.
 
@@ -53,6 +60,8 @@ def formulas(
     scores = scale * (q @ k.mT)
     if causal:
         hidden = torch.ones(N, Nkv, dtype=torch.bool, device=q.device).triu(Nkv - N + 1)
+        if window is not None:
+            hidden |= torch.ones_like(hidden).tril(Nkv - N - window)
         scores = scores.masked_fill(hidden, -math.inf)
     top = scores.amax(-1, keepdim=True).nan_to_num(neginf=0.0)
     powers = (scores - top).exp()
@@ -71,7 +80,13 @@ def formulas(
     }
 
 
-def assert_good(results: dict[str, Tensor], inputs: Tensors, causal: bool = False, scale: float | None = None) -> None:
+def assert_good(
+    results: dict[str, Tensor],
+    inputs: Tensors,
+    causal: bool = False,
+    scale: float | None = None,
+    window: int | None = None,
+) -> None:
     """Every result within 1.1x of what rounding costs a bf16 kernel, in the L2 norm; lse almost as good as float32.
 
     The errors of a row have a common cause (its weights and their gradients), so that the ratio of two kernels scatters
@@ -79,8 +94,8 @@ def assert_good(results: dict[str, Tensor], inputs: Tensors, causal: bool = Fals
     """
     q, k, v, dout = inputs
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    truth = formulas(q, k, v, dout, causal, scale)
-    emulated = formulas(q, k, v, dout, causal, scale, results["out"])
+    truth = formulas(q, k, v, dout, causal, scale, window=window)
+    emulated = formulas(q, k, v, dout, causal, scale, results["out"], window)
     factor = 1.1 + (k.shape[0] * k.shape[1] * min(q.shape[2], k.shape[2])) ** -0.5
     summing = 2.0**-22 * scale * float(dout.norm()) * float(v.norm())
     summed = {"out": 0.0, "dv": 0.0, "dq": summing * float(k.abs().max()), "dk": summing * float(q.abs().max())}

@@ -206,7 +206,7 @@ def test_the_build_that_is_stored_is_of_the_kernel_that_runs(monkeypatch: pytest
     """Guard: a row of a call that takes this path unasked would have had the other kernel's machine code."""
     monkeypatch.setattr(attention_decode, "takes", lambda q, k, causal: True)
     q, k, v, _ = operands((1, 2, 1, 1, 70), 64, "cpu")
-    problem, inputs = SimpleNamespace(direction="fwd", causal=False), {"q": q, "k": k, "v": v}
+    problem, inputs = SimpleNamespace(direction="fwd", causal=False, window=0), {"q": q, "k": k, "v": v}
     for options, name in (
         ({}, "paged_attention_decode"),
         ({"path": "decode"}, "paged_attention_decode"),
@@ -221,7 +221,7 @@ def test_the_build_that_is_stored_is_of_the_kernel_that_runs(monkeypatch: pytest
 def test_its_plan_can_be_timed() -> None:
     """As `prepare` leaves it to the first call; of the other path there is none."""
     q, k, v, _ = operands((2, 4, 2, 3, 70), 64, "cpu")
-    forward, backward = (SimpleNamespace(direction=way, causal=True) for way in ("fwd", "bwd"))
+    forward, backward = (SimpleNamespace(direction=way, causal=True, window=0) for way in ("fwd", "bwd"))
     inputs = {"q": q, "k": k, "v": v}
     plan = Attention(path="decode").planning(forward, inputs)
     assert plan is not None

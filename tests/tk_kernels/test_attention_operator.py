@@ -39,15 +39,15 @@ def sdpa(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
 @pytest.mark.parametrize("D", [64, 128])
 @pytest.mark.parametrize(
     "options",
-    [{}, {"causal": True, "scale": 0.3, "deterministic": True}, {"options": [1, 0, -1]}],
-    ids=["automatic", "backward", "forward"],
+    [{}, {"causal": True, "scale": 0.3, "deterministic": True}, {"options": [1, 0, -1]}, {"causal": True, "window": 9}],
+    ids=["automatic", "backward", "forward", "window"],
 )
 def test_opcheck(device: str, D: int, gradient: bool, options: dict[str, Any]) -> None:
     arguments = tuple(tensor.requires_grad_(gradient) for tensor in operands(device, D=D))
     torch.library.opcheck(FORWARD, arguments, options)
 
 
-@pytest.mark.parametrize("options", [{}, {"causal": True, "scale": 0.3}], ids=["automatic", "options"])
+@pytest.mark.parametrize("options", [{}, {"causal": True, "scale": 0.3, "window": 20}], ids=["automatic", "options"])
 def test_opcheck_of_the_backward(device: str, options: dict[str, Any]) -> None:
     q, k, v = operands(device)
     out, lse = FORWARD(q, k, v, **options)

@@ -47,6 +47,7 @@ class AttentionProblem:
     causal: bool = True
     dtype: str = "bf16"
     direction: str = "fwd"
+    window: int = 0
 
 
 @dataclass(frozen=True)

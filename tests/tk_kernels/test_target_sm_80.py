@@ -22,7 +22,8 @@ ROWS = ("rotary", "dropout_add_layernorm")
 LINEAR = ("linear_attention", "linear_attention_backward", "based")
 TILES = ("gemm", "gemm_epilogue", *LINEAR, "paged_attention_decode", "fft_conv")
 """Of the same source as for Hopper GPUs, by their pipelines."""
-BUILT = (*ROWS, *TILES, "attention_warps", "attention_warps_backward", "hedgehog_warps", "decode_plan", "collectives")
+BY_WARPS = ("attention_warps", "attention_warps_backward", "attention_window_warps", "hedgehog_warps")
+BUILT = (*ROWS, *TILES, *BY_WARPS, "decode_plan", "collectives")
 FOLDERS = {
     "attention": "attention_warps",
     "scaled_dot_product_attention": "attention_warps",

@@ -61,7 +61,7 @@ def test_a_layer_says_whether_it_is_causal() -> None:
         ({"attention_mask": torch.zeros(1, 1, 40, 40)}, r"mask of its own \(4-D attention_mask\).*use .*'sdpa'"),
         ({"dropout": 0.1}, r"drops attention weights \(dropout 0.1\).*use attention_dropout=0 or .*'sdpa'"),
         ({"cu_seq_lens_q": torch.tensor([0, 40])}, "packs sequences of several lengths.*use .*'flash_attention_2'"),
-        ({"sliding_window": 16}, "a window of 16 keys, and there are 40.*'sdpa'"),
+        ({"sliding_window": 16, "is_causal": False}, "a window of 16 keys in both directions.*'sdpa'"),
         ({"softcap": 30.0}, r"softcap.*'eager'"),
         ({"s_aux": torch.zeros(2)}, r"sinks.*'eager'"),
         ({"position_bias": torch.zeros(1)}, r"position_bias.*'sdpa'"),
@@ -120,7 +120,8 @@ def test_a_plain_batch_needs_no_mask() -> None:
     [
         ({"attention_mask": torch.tensor([[True] * 8, [False] * 3 + [True] * 5])}, "padding.*batches of one length"),
         ({"kv_length": 64}, "cache longer than what it has seen.*a dynamic cache"),
-        ({"local_size": 4}, "a window of 4 keys, and there are 8"),
+        ({"local_size": 4, "mask_function": windowed}, "a window of 4 keys that is cut into chunks, or not causal"),
+        ({"local_size": 8, "kv_offset": 1, "q_offset": 1}, "a window of 8 keys that is cut into chunks"),
         (
             {"mask_function": windowed, "allow_is_causal_skip": False},
             "position_ids that start again.*'flash_attention_2'",
@@ -217,6 +218,38 @@ def test_a_model_generates_with_its_cache(llama: Any) -> None:
     whole = logits(llama, "tk", input_ids=text[:, :-1])
     best, chosen = whole[0, -1].max(), whole[0, -1, text[0, -1]]
     assert best - chosen < 0.05  # the same token, or as good a one within bfloat16
+
+
+@pytest.mark.parametrize("family", ["Mistral", "Qwen3", "Gemma3"])
+def test_a_sliding_window_is_transformers_own(family: str) -> None:
+    """At once, by way of a cache in two parts, and generated: the same keys as under transformers' own mask."""
+    transformers = pytest.importorskip("transformers", reason="the extra `examples` is not installed")
+    register()
+    names = {"Qwen3": {"use_sliding_window": True, "max_window_layers": 0}, "Gemma3": {"query_pre_attn_scalar": 64}}
+    config = getattr(transformers, f"{family}{'Text' * (family == 'Gemma3')}Config")(
+        vocab_size=64, hidden_size=128, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, head_dim=64, sliding_window=7, pad_token_id=0, eos_token_id=None,
+        **names.get(family, {}),
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = getattr(transformers, f"{family}ForCausalLM")(config).to(torch.bfloat16).eval()
+    tokens = torch.arange(1, 41)[None]
+    ours, theirs = (logits(model, name, input_ids=tokens) for name in ("tk", "sdpa"))
+    assert (ours - theirs).norm() / theirs.norm() < 2e-2
+    model.set_attn_implementation("tk")
+    with torch.no_grad():
+        past = model(tokens[:, :20], use_cache=True).past_key_values
+        for part in (tokens[:, 20:39], tokens[:, 39:]):
+            later = model(part, past_key_values=past, use_cache=True).logits.double()
+    assert (later[:, -1] - theirs[:, -1]).norm() / theirs[:, -1].norm() < 2e-2
+
+
+def test_a_window_in_chunks_is_refused() -> None:
+    masks = pytest.importorskip("transformers.masking_utils", reason="the extra `examples` is not installed")
+    chunked = masks.chunked_causal_mask_function(4, torch.zeros(2, dtype=torch.long))
+    with pytest.raises(ValueError, match="cut into chunks"):
+        no_mask(2, 8, kv_length=8, local_size=4, mask_function=chunked)
+    no_mask(2, 8, kv_length=8, local_size=4, mask_function=masks.sliding_window_causal_mask_function(4))
 
 
 def test_a_model_with_padding_or_packed_rows_is_refused(llama: Any) -> None:

@@ -1,4 +1,5 @@
 from .attention import Attention as Attention
+from .attention import WindowAttention as WindowAttention
 from .decode import MlaDecode as MlaDecode
 from .decode import PagedAttentionDecode as PagedAttentionDecode
 from .fft_conv import FftConv as FftConv

@@ -5,8 +5,9 @@
     register()
     model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.bfloat16, attn_implementation="tk")
 
-Dense bfloat16 batches run, causal or not, with grouped heads and with a growing cache. What the kernel does not do is
-refused in a sentence that names what to use instead; nothing goes to another implementation in silence.
+Dense bfloat16 batches run, causal or not, with grouped heads, a growing cache and causal sliding windows (Mistral's,
+Qwen's, Gemma's). What the kernel does not do is refused in a sentence that names what to use instead; nothing goes to
+another implementation in silence.
 
     with mamba2_scans(model):
         logits = model(tokens).logits
@@ -16,6 +17,7 @@ Mamba-2 layers of such models scan with `tk.mamba2`; a step of decode stays the 
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -75,8 +77,9 @@ def attention_forward(
     """Attention as a layer of transformers calls it.
 
     query: (B, Hq, N, D), key and value: (B, Hkv, Nkv, D), bfloat16, D 64 or 128.  Returns (B, N, Hq, D) and no weights.
-    Causal is aligned to the bottom right, so that queries see all of a cache.  Raises ValueError for what the kernel
-    does not do: a mask, dropout, packed sequences, a window that is shorter than the keys, another dtype or head size.
+    Causal is aligned to the bottom right, so that queries see all of a cache, or the last `sliding_window` keys.
+    Raises ValueError for what the kernel does not do: a mask, dropout, packed sequences, a window that is not causal,
+    another dtype or head size.
     """
     if attention_mask is not None:
         raise _refusal("was given a mask of its own (4-D attention_mask)", SDPA)
@@ -86,16 +89,17 @@ def attention_forward(
         raise _refusal(*_SEVERAL)
     if any(options.get(key) is not None for key in _PACKED):
         raise _refusal("packs sequences of several lengths into one row (cu_seq_lens)", VARLEN)
-    if sliding_window is not None and key.shape[2] > sliding_window:
-        raise _refusal(f"has a window of {sliding_window} keys, and there are {key.shape[2]}", SDPA)
     for option, (what, instead) in _UNSUPPORTED.items():
         if options.get(option) is not None:
             raise _refusal(what, instead)
     if options.get("output_attentions"):
         raise _refusal("asks for the weights (output_attentions)", "attn_implementation='eager'")
     causal = bool(getattr(module, "is_causal", True)) if is_causal is None else is_causal
+    window = sliding_window if sliding_window is not None and key.shape[2] > sliding_window else None
+    if window is not None and not causal:
+        raise _refusal(f"has a window of {window} keys in both directions, and there are {key.shape[2]}", SDPA)
     try:
-        out = cast(Tensor, attention(query, key, value, causal=causal, scale=scaling))
+        out = cast(Tensor, attention(query, key, value, causal=causal, scale=scaling, window=window))
     except ValueError as error:
         raise _refusal(f"has other operands ({error})", f"dtype=torch.bfloat16 or {SDPA}") from None
     return out.transpose(1, 2), None
@@ -125,8 +129,8 @@ def no_mask(
     name = getattr(mask_function, "__name__", "")
     if name != "bidirectional_mask_function" and q_offset + q_length != kv_offset + kv_length:
         raise _refusal("keeps its keys in a cache longer than what it has seen", f"a dynamic cache or {SDPA}")
-    if local_size is not None and kv_length > local_size:
-        raise _refusal(f"has a window of {local_size} keys, and there are {kv_length}", SDPA)
+    if local_size is not None and kv_offset + kv_length > local_size and not _slides(mask_function):
+        raise _refusal(f"has a window of {local_size} keys that is cut into chunks, or not causal", SDPA)
     plain = name in ("causal_mask_function", "bidirectional_mask_function")
     if not (allow_is_causal_skip or allow_is_bidirectional_skip or plain):
         raise _refusal(*_SEVERAL)
@@ -192,6 +196,14 @@ def mamba2_scan(
     }
     initial = None if initial_states is None else initial_states.float()
     return mamba2(x, dt, A, B, C, **given, initial_state=initial, return_final_state=return_final_states)
+
+
+def _slides(mask_function: Callable[..., Any] | None) -> bool:
+    """Whether a mask is transformers' causal sliding window: of these two masks, by their names."""
+    if not inspect.isfunction(mask_function):
+        return False
+    parts = inspect.getclosurevars(mask_function).nonlocals.get("mask_functions", ())
+    return {part.__qualname__.split(".")[0] for part in parts} == {"sliding_window_overlay", "causal_mask_function"}
 
 
 def _starts_again(module: torch.nn.Module, position_ids: Any, keys: int) -> bool:

@@ -10,12 +10,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from baselines.attention import flash_attn_3, sdpa_cudnn, sdpa_flash, torch_unfused
+from baselines.attention import flash_attn_3, flex_attention, sdpa_cudnn, sdpa_flash, torch_unfused
 from baselines.common import layouts, sites
 from tests.baselines.problems import small
 from tests.baselines.test_contract import load
 
-MODULES = ("sdpa_flash", "sdpa_cudnn", "flash_attn", "flash_attn_3", "flash_attn_4", "torch_unfused")
+MODULES = ("sdpa_flash", "sdpa_cudnn", "flash_attn", "flash_attn_3", "flash_attn_4", "torch_unfused", "flex_attention")
+INDUCTOR = ("torch_unfused", "flex_attention")
 
 # Names as the profiler gives them, by who runs them and in which direction.
 KERNELS = {
@@ -51,6 +52,8 @@ KERNELS = {
     ),
     ("torch_unfused", "fwd"): ("triton_per_fused__softmax__to_copy_mul_1", "triton_red_fused__softmax_0"),
     ("torch_unfused", "bwd"): ("triton_per_fused__softmax_backward_data_mul_2",),
+    ("flex_attention", "fwd"): ("triton_tem_fused_flex_attention_0",),
+    ("flex_attention", "bwd"): ("triton_tem_fused_flex_attention_backward_zeros_1",),
 }
 OURS = "void kittens::kernel_entry<tk::attention::forward<128>>(Globals)"
 
@@ -63,10 +66,11 @@ def test_a_baseline_knows_its_kernels_and_nobody_elses(module, direction):
     for (other, other_direction), kernels in KERNELS.items():
         for kernel in kernels:
             mine = (other, other_direction) == (module, direction)
-            if mine or (other, module) != ("torch_unfused",) * 2:  # Inductor's names tell no direction
+            if mine or other != module or module not in INDUCTOR:  # Inductor's names tell no direction
                 assert all(re.search(pattern, kernel) for pattern in own) is mine, kernel
             disowned = any(re.search(pattern, kernel) for pattern in foreign)
-            assert disowned is (other != module), (kernel, foreign)
+            if other == module or not {other, module} <= set(INDUCTOR):
+                assert disowned is (other != module), (kernel, foreign)
     assert any(re.search(pattern, OURS) for pattern in foreign)
 
 
@@ -94,6 +98,22 @@ def test_causal_masks_that_pytorch_aligns_otherwise_are_refused():
     )
 
 
+def test_who_has_a_window(hopper):
+    windowed = small("attention", causal=True, window=7)
+    said = {one: load(f"baselines.attention.{one}.Attention")().supports(windowed, "cuda") for one in MODULES}
+    refused = [one for one, reason in said.items() if "got window=7, it is called without" in str(reason)]
+    assert refused == ["sdpa_flash", "sdpa_cudnn", "flash_attn_4", "torch_unfused"]
+
+
+@pytest.mark.filterwarnings("ignore")  # of a call that is not compiled
+@pytest.mark.parametrize("keys", [{}, {"causal": True, "Hkv": 2, "Nkv": 130}, {"causal": True, "window": 7, "N": 300}])
+def test_flex_attentions_mask_is_the_problems(keys):
+    problem = small("attention", **keys)
+    inputs = draw(problem)
+    function = flex_attention.attend(problem, torch.device("cpu"))
+    check(function(*inputs.values(), problem.causal, problem.D**-0.5), problem, inputs)
+
+
 def test_score_matrices_that_do_not_fit_are_refused_with_their_size(hopper):
     paper = small("attention", B=16, H=16, N=6144, Nkv=6144, D=128)
     unfused = torch_unfused.Attention()
@@ -116,6 +136,8 @@ def exact(problem, inputs):
     scores = q @ k.repeat_interleave(group, 1).transpose(-1, -2) * problem.D**-0.5
     if problem.causal:
         hidden = torch.ones(problem.N, problem.Nkv, dtype=torch.bool, device=q.device).triu(problem.Nkv - problem.N + 1)
+        if problem.window:
+            hidden |= torch.ones_like(hidden).tril(problem.Nkv - problem.N - problem.window)
         scores = scores.masked_fill(hidden, -torch.inf)
     p = scores.softmax(-1).nan_to_num()
     out = p @ v.repeat_interleave(group, 1)
@@ -268,8 +290,10 @@ class Library:
 
     def __init__(self, problem, inputs):
         self.problem, self.inputs = problem, inputs
+        self.window = (problem.window - 1, 0) if problem.window else (-1, -1)
 
-    def forward(self, q, k, v, causal):
+    def forward(self, q, k, v, causal, window=None):
+        assert window is None or window == self.window
         assert causal is self.problem.causal
         for tensor, name in ((q, "q"), (k, "k"), (v, "v")):
             assert tensor.is_contiguous()
@@ -289,13 +313,13 @@ class Library:
         def flash_attn_func(
             q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), return_attn_probs=False
         ):
-            out = self.forward(q, k, v, causal)
+            out = self.forward(q, k, v, causal, window_size)
             return (out, self.LSE, None) if return_attn_probs else out
 
         def _flash_attn_backward(
             dout, q, k, v, out, lse, dq, dk, dv, dropout_p, scale, causal, left, right, softcap, slopes, deterministic
         ):
-            assert (dropout_p, left, right, softcap, slopes) == (0.0, -1, -1, 0.0, None)
+            assert (dropout_p, left, right, softcap, slopes) == (0.0, *self.window, 0.0, None)
             wanted = self.backward((q, k, v, out, dout), lse, scale, causal, deterministic)
             for gradient, value in zip((dq, dk, dv), wanted, strict=True):
                 gradient.copy_(value)
@@ -306,13 +330,15 @@ class Library:
         return {package.__name__: package, interface.__name__: interface}
 
     def flash_attn_3(self):
-        def flash_attn_func(q, k, v, softmax_scale=None, causal=False, return_attn_probs=False):
-            out = self.forward(q, k, v, causal)
+        def flash_attn_func(q, k, v, softmax_scale=None, causal=False, window_size=(-1, -1), return_attn_probs=False):
+            out = self.forward(q, k, v, causal, window_size)
             return (out, self.LSE) if return_attn_probs else out
 
         def _flash_attn_backward(
-            dout, q, k, v, out, lse, cu_q, cu_k, used_q, used_k, max_q, max_k, dq, dk, dv, scale, causal, **options
-        ):
+            dout, q, k, v, out, lse, cu_q, cu_k, used_q, used_k, max_q, max_k, dq, dk, dv, scale, causal,
+            window_size_left=-1, window_size_right=-1, **options,
+        ):  # fmt: skip
+            assert (window_size_left, window_size_right) == self.window
             assert (cu_q, cu_k, used_q, used_k, max_q, max_k) == (None,) * 6
             wanted = self.backward((q, k, v, out, dout), lse, scale, causal, **options)
             for gradient, value in zip((dq, dk, dv), wanted, strict=True):
@@ -343,9 +369,12 @@ class Library:
 
 
 @pytest.mark.parametrize("direction", ["fwd", "bwd"])
-@pytest.mark.parametrize("name", ["flash_attn", "flash_attn_3", "flash_attn_4"])
-def test_calls_are_bound_as_the_interfaces_want_them(monkeypatch, name, direction):
-    problem = small("attention", B=2, causal=True, direction=direction, Hkv=2, Nkv=130)
+@pytest.mark.parametrize(
+    ("name", "window"),
+    [("flash_attn", None), ("flash_attn", 7), ("flash_attn_3", None), ("flash_attn_3", 7), ("flash_attn_4", None)],
+)
+def test_calls_are_bound_as_the_interfaces_want_them(monkeypatch, name, window, direction):
+    problem = small("attention", B=2, causal=True, direction=direction, Hkv=2, Nkv=130, window=window)
     inputs = draw(problem)
     for module, fake in getattr(Library(problem, inputs), name)().items():
         monkeypatch.setitem(sys.modules, module, fake)

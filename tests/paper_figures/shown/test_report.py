@@ -311,6 +311,7 @@ def test_a_campaign_without_an_exhibits_runs_says_so(tmp_path: Path, synthetic: 
         "unaligned_gemm",
         "unaligned_attention",
         "unequal_attention",
+        "window_attention",
         "batch_scaling",
         "roof_share",
     }

@@ -17,6 +17,7 @@ struct problem {
     int dim;  // 64 or 128
     bool causal;
     float scale;
+    std::int64_t window = 0;  // of the units attention_window*: a query sees the last so many of its causal keys
 };
 
 // How a problem is run. Negative values mean "choose by shape".

@@ -67,14 +67,14 @@ template <int Dim, bool SumsDq> struct keys_kernel {
         packed_sums<Dim> dq;
         heads_of<strip> dk, dv;
         float scale;
-        visible_keys visible;
+        seen_keys visible;
         tile_bands order;  // heads of keys x blocks of keys
         task_queue queue;
         divisor heads_kv;
         int group, query_blocks;  // query heads that share a key head; steps that a head's queries make
     };
     struct task {
-        int batch, head_kv, key, first, blocks, steps;  // first key; first block of queries and their number
+        int batch, head_kv, key, first, end, blocks, steps;  // first key; blocks of queries: first, after last, number
     };
     struct place {
         int head, block;  // of queries
@@ -88,7 +88,8 @@ template <int Dim, bool SumsDq> struct keys_kernel {
         t.batch = g.heads_kv.divide(head, t.head_kv);
         t.key = block * keys;
         t.first = g.visible.causal && t.key > g.visible.offset ? (t.key - g.visible.offset) / queries : 0;
-        t.blocks = g.query_blocks - t.first;
+        t.end = g.visible.queries_before(t.key + keys, queries, g.query_blocks);
+        t.blocks = t.end - t.first;
         t.steps = g.group * t.blocks;
     }
 
@@ -167,7 +168,7 @@ template <int Dim, bool SumsDq> struct keys_kernel {
             tile* const next = Last ? nullptr : &begin();
             if constexpr (late) add_dq();
             before = at;
-            if (!Last && ++at.block == g.query_blocks) at.block = t.first, at.head++;
+            if (!Last && ++at.block == t.end) at.block = t.first, at.head++;
             warpgroup::mma_wait<Last ? 0 : 1>(dk, dv);
             s.release();
             if constexpr (!Last) weights(*next);

@@ -27,12 +27,12 @@ template <int Dim> struct queries_kernel {
     struct globals : operands<Dim, rows, keys> {
         heads_of<strip> dq;
         float scale;
-        visible_keys visible;
+        seen_keys visible;
         row_grid grid;
         int group, tasks;
     };
     struct task {
-        int batch, head, head_kv, row, steps;
+        int batch, head, head_kv, row, first, steps;  // first tile of keys and their number
     };
 
     kittens_device static void prefetch(const globals& g) { prefetch_maps(g.q, g.dout, g.k, g.v); }
@@ -44,7 +44,8 @@ template <int Dim> struct queries_kernel {
         const auto [batch, head, block] = g.grid.at(index);
         t = {batch, head, head / g.group, (g.grid.row_blocks.value - 1 - block) * rows};
         const int end = t.row + rows < g.q.rows() ? t.row + rows : g.q.rows();
-        t.steps = g.visible.tiles_before(end, keys);
+        t.first = g.visible.first_tile(t.row, keys);
+        t.steps = g.visible.tiles_before(end, keys) - t.first;
         return true;
     }
 
@@ -54,8 +55,8 @@ template <int Dim> struct queries_kernel {
     }
 
     kittens_device static void load(tile& in, const task& t, int step, semaphore& full, const globals& g) {
-        load_async(in.k, g.k, coord{t.batch, t.head_kv, step, 0}, full);
-        load_async(in.v, g.v, coord{t.batch, t.head_kv, step, 0}, full);
+        load_async(in.k, g.k, coord{t.batch, t.head_kv, t.first + step, 0}, full);
+        load_async(in.v, g.v, coord{t.batch, t.head_kv, t.first + step, 0}, full);
     }
 
     template <typename Stream>
@@ -78,7 +79,7 @@ template <int Dim> struct queries_kernel {
             warpgroup::mm_ABt(ds, dout, in.v);
             warpgroup::mma_wait<1>(p);
             map_rows(p, p, lse, [=](float x, float l) { return math::exp2(x * scale - l); });
-            g.visible.hide(p, row, step * keys, 0.f);
+            g.visible.hide(p, row, (t.first + step) * keys, 0.f);
             warpgroup::mma_wait(ds);
             sub_row(ds, ds, delta);
             mul(ds, ds, p);

@@ -29,7 +29,7 @@ template <int Dim, int Keys> struct warps_kernel {
         tensor_of<strip> o;
         row_values lse;
         float scale;  // of the scores, with log2(e)
-        visible_keys visible;
+        seen_keys visible;
         divisor row_blocks, heads, group;  // of a head; of queries; those that share a key head
     };
     static constexpr int shared_bytes = warps * int(sizeof(strip)) + 2 * int(sizeof(tile));
@@ -60,21 +60,22 @@ template <int Dim, int Keys> struct warps_kernel {
         const int last = first + rows < g.q.rows() ? first + rows : g.q.rows();
         const int blocks = g.visible.tiles_before(last, Keys);
         const int seen = g.visible.tiles_before(row + warp_rows, Keys);  // what comes later this warp's rows do not see
+        const int begin = g.visible.first_tile(first, Keys), own_begin = g.visible.first_tile(row, Keys);
         zero(o);
         group<1>::copy_async(q, g.q, element_coord{batch, head, row, 0});
         if (blocks > 0) group<warps>::copy_async(k, g.k, coord{batch, head_kv, blocks - 1, 0});
         copy_commit();
-        for (int block = blocks - 1; block >= 0; block--) {
+        for (int block = blocks - 1; block >= begin; block--) {
             copy_wait();
             sync_block();  // the keys are there, and all warps are done with the values before
             group<warps>::copy_async(v, g.v, coord{batch, head_kv, block, 0});
             copy_commit();
-            if (block < seen) mm_ABt(scores, q, k);
+            if (g.visible.within(block, own_begin, seen)) mm_ABt(scores, q, k);
             copy_wait();
             sync_block();  // the values are there, and all warps are done with the keys
-            if (block > 0) group<warps>::copy_async(k, g.k, coord{batch, head_kv, block - 1, 0});
+            if (block > begin) group<warps>::copy_async(k, g.k, coord{batch, head_kv, block - 1, 0});
             copy_commit();
-            if (block >= seen) continue;
+            if (!g.visible.within(block, own_begin, seen)) continue;
             g.visible.hide(scores, row, block * Keys);
             if (state.step(scores, shrink, g.scale)) mul_row(o, o, shrink);
             copy(weights, scores);

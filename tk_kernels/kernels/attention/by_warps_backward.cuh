@@ -45,7 +45,7 @@ template <int Dim, bool SumsDq> struct keys_by_warps {
         packed_sums<Dim> dq;
         heads_of<strip> dk, dv;
         float scale;
-        visible_keys visible;
+        seen_keys visible;
         divisor key_blocks, heads_kv;
         int group, query_blocks;  // query heads that share a key head; blocks of a head's queries
     };
@@ -125,7 +125,7 @@ template <int Dim, bool SumsDq> struct keys_by_warps {
             }
             sync_block();  // dS is there, and all warps are done with Q and dO
             const coord done = at;
-            if (++at.r == g.query_blocks) at.r = first, at.d++;
+            if (++at.r == g.visible.queries_before(key + keys, queries, g.query_blocks)) at.r = first, at.d++;
             load_queries(at);
             copy_commit();
             if constexpr (SumsDq) add_dq(g, done, shared_ds[warp_index() / sharing], k);
@@ -173,7 +173,7 @@ template <int Dim> struct queries_by_warps {
         query_values lse, delta;
         heads_of<strip> dq;
         float scale;
-        visible_keys visible;
+        seen_keys visible;
         row_grid grid;
         int group;
     };
@@ -201,7 +201,7 @@ template <int Dim> struct queries_by_warps {
         group<warps>::copy_async(q, g.q, coord{batch, head, block, 0});
         group<warps>::copy_async(dout, g.dout, coord{batch, head, block, 0});
         const float scale = g.scale * log2_e;
-        for (int step = 0; step < blocks; step++) {
+        for (int step = g.visible.first_tile(first, keys); step < blocks; step++) {
             group<warps>::copy_async(k, g.k, coord{batch, head_kv, step, 0});
             group<warps>::copy_async(v, g.v, coord{batch, head_kv, step, 0});
             copy_commit();

@@ -53,10 +53,12 @@ struct call : problem_view {
     }
 
     // Time of the fullest multiprocessor, for so many consumers and their speed beside three (README.md): three wait
-    // less for one another, two leave fewer multiprocessors idle where there are few rows.
+    // less for one another, two leave fewer multiprocessors idle where there are few rows, and walk over less that a
+    // window hides from most of them.
     double cost(int consumers, double speed) const {
         const double rounds = double(tasks(64 * consumers)) / multiprocessors();
-        return (p.causal ? std::max(rounds, 2.0) : std::ceil(rounds)) * consumers / speed;
+        const int64_t tiles = p.window > 0 ? divide_up(p.window - 1, 128) + divide_up(64 * consumers, 128) : 1;
+        return (p.causal ? std::max(rounds, 2.0) : std::ceil(rounds)) * consumers * tiles / speed;
     }
 
     template <config C> void pipelined() const {
@@ -69,8 +71,9 @@ struct call : problem_view {
         using kernel = synchronous_kernel<Dim>;
         // A block takes so much shared memory that no more of them fit.
         const int bytes = std::max(kernel::shared_bytes, limits::shared_bytes_of(blocks_per_sm) - 1024);
-        kittens::launch<kernel>({tasks(kernel::rows), std::min(bytes, limits::shared_bytes)}, stream,
-                                globals<kernel>());
+        if constexpr (!windowed)  // no figure has one
+            kittens::launch<kernel>({tasks(kernel::rows), std::min(bytes, limits::shared_bytes)}, stream,
+                                    globals<kernel>());
     }
 };
 

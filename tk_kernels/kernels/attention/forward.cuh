@@ -33,7 +33,7 @@ template <typename QTile, typename KTile, typename OTile> struct forward_globals
     heads_of<OTile> o;
     row_values lse;
     float scale;  // of the scores, with log2(e)
-    visible_keys visible;
+    seen_keys visible;
     row_bands order;
     divisor heads, group;  // query heads; those that share a key head
     task_queue queue;
@@ -64,7 +64,7 @@ template <config C> struct forward_kernel {
                        residents * (sizeof(resident) + 2 * sizeof(semaphore)) + consumers * sizeof(output) + 128);
     using globals = forward_globals<resident, tile, strip>;
     struct task : row_block {
-        int blocks, steps;  // of keys; tiles of keys and of values
+        int blocks, steps;  // the block after the last of keys; tiles of keys and of values
     };
 
     kittens_device static void prefetch(const globals& g) { prefetch_maps(g.q, g.k, g.v, g.o); }
@@ -72,7 +72,7 @@ template <config C> struct forward_kernel {
     kittens_device static void get_task(task& t, const globals& g, int number) {
         find<rows>(t, g, g.order.at(number));
         t.blocks = g.visible.tiles_before(t.end, C.keys);
-        t.steps = 2 * t.blocks;
+        t.steps = 2 * (t.blocks - g.visible.first_tile(t.row, C.keys));
     }
 
     kittens_device static void load_resident(resident& q, const task& t, semaphore& full, const globals& g) {
@@ -197,7 +197,11 @@ template <config C> struct forward_kernel {
         while (true) {
             const int seen_whole = g.visible.before(t.row + 64 * f.group + 1) / C.keys;  // blocks
             for (block--; block >= seen_whole; block--) own.template step<true>(t, block);
-            for (; block >= 0; block--) own.template step<false>(t, block);
+            const int first_whole = g.visible.first_whole(t.row + 64 * f.group + 63, C.keys);
+            for (; block >= first_whole; block--) own.template step<false>(t, block);
+            if constexpr (windowed)
+                for (const int first = g.visible.first_tile(t.row, C.keys); block >= first; block--)
+                    own.template step<true>(t, block);
             if constexpr (!C.hold_queries) f.release_held();
             if (!f.next(next)) break;
             block = own.template begin<true>(next, t);

@@ -4,10 +4,9 @@
 #include "kittens.cuh"
 
 #include "attention.h"
+#include "window.cuh"
 
 namespace tk::attention {
-
-using namespace kittens;
 
 using rows_vec = rt_fl<16, 16>::col_vec;                     // one value for each of a warp's 16 rows
 using row_values = gl<float, dynamic, dynamic, 1, dynamic>;  // (batch, head, 1, row)
@@ -18,7 +17,9 @@ struct problem_view {
 
     host_tensor<tensor> queries(const tensor& t) const { return {t, p.batch, p.heads, p.rows, p.dim}; }
     host_tensor<tensor> keys(const tensor& t) const { return {t, p.batch, p.heads_kv, p.rows_kv, p.dim}; }
-    visible_keys visible() const { return {int(p.rows_kv), int(p.rows_kv - p.rows), p.causal}; }
+    seen_keys visible() const {
+        return seen_keys::of({int(p.rows_kv), int(p.rows_kv - p.rows), p.causal}, int(p.window));
+    }
 };
 
 }  // namespace tk::attention

@@ -1,0 +1,6 @@
+// The forward kernel with a window.
+namespace tk::attention {
+constexpr bool windowed = true;
+}
+
+#include "forward.cu"
