@@ -14,6 +14,7 @@ from wrong_outputs import Case
 from harness.workloads import _paged, based
 
 ONE = {"B": 1, "H": 1, "D": 128}
+STEPS = {"workload": "linear_attention", "B": 1, "H": 2, "N": 1024, "D": 64, "decay": "step"}
 CASES = {
     "gemm": {"workload": "gemm", "M": 256, "N": 256, "K": 4096},
     "fp8": {"workload": "gemm_fp8", "M": 512, "N": 512, "K": 512, "scales": "rowwise"},
@@ -34,7 +35,7 @@ CASES = {
     "mamba2": {"workload": "mamba2", "B": 1, "H": 2, "N": 1024, "P": 64, "S": 64, "G": 1},
     "prepared": {"workload": "mamba2", "B": 1, "H": 2, "N": 1024, "P": 64, "S": 64, "G": 1, "boundary": "prepared"},
     "decay": {"workload": "linear_attention", "B": 1, "H": 2, "N": 1024, "D": 64, "decay": "head"},
-    "steps": {"workload": "linear_attention", "B": 1, "H": 2, "N": 1024, "D": 64, "decay": "step"},
+    "steps": STEPS,
     "mamba2 backward": {"workload": "mamba2", "direction": "bwd", "B": 1, "H": 2, "N": 1024, "P": 64, "S": 64, "G": 1},
     "steps backward": {
         "workload": "linear_attention",

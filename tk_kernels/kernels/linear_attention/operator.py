@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...ops.contract import checked
-from ...ops.library import has_elements, register
+from ...ops.library import has_elements, no_second_derivative, register
 from ...ops.operands import launch, like
 from ...ops.operator import operator
 from ...ops.operator_form import Form
@@ -156,15 +156,6 @@ def _run_backward(
 def decay_gradients(v: Tensor, B: int, H: int, N: int) -> tuple[Tensor, Tensor]:
     """Room for the gradients of decays (see `backward.h`): of each step, (B, H, N), and sums, (B, H, 3)."""
     return v.new_empty((B, H, N), dtype=torch.float32), v.new_empty((B, H, 3), dtype=torch.float32)
-
-
-def no_second_derivative(name: str) -> Any:
-    """The backward of a backward pass: it raises RuntimeError."""
-
-    def refuse(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        raise RuntimeError(f"{name}: it has no second derivative")
-
-    return refuse
 
 
 _linear_attention_backward = register(
