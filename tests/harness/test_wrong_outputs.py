@@ -99,6 +99,10 @@ PARAMETERS = {
 
 
 OURS_ALONE = {
+    ("based backward", "the second order 1 % off"),
+    ("mamba2 backward", "A"),
+    ("mamba2 backward", "dA 3 % too large"),
+    ("mamba2 backward", "the decay of one head 1 % off"),
     ("based", "q"),
     ("based", "k"),
     ("based", "the second order 1 % off"),

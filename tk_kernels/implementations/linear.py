@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from .. import toolchain
+from ..kernels.based.operator import based
 from .kernel import Kernel, Outputs
 
 
@@ -27,10 +28,27 @@ class Linear(Kernel):
 
 
 class Based(Linear):
-    """`tk.based`: q, k, v -> out, or (out, s0, s1, s2[, z0, z1, z2])."""
+    """`tk.based`: q, k, v -> out, or (out, s0, s1, s2[, z0, z1, z2]).
+
+    Backward: the operator behind the gradient alone; the forward pass that gives it out is outside the clock.
+    """
 
     name = "based"
+    directions = ("fwd", "bwd")
     sizes = (("F", "feature dim", (16,)), ("D", "value dim", (64,)))
+
+    def unit(self, target: str, direction: str = "fwd") -> str:
+        """Each direction is a kernel of its own."""
+        return self.name if direction == "fwd" else f"{self.name}_backward"
+
+    def bind(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
+        """Backward: q, k, v, dout -> dq, dk, dv."""
+        if problem.direction == "fwd":
+            return super().bind(problem, inputs)
+        backward, normalize = torch.ops.tk_kernels.based_backward.default, bool(problem.normalize)
+        with torch.no_grad():
+            out = based(inputs["q"], inputs["k"], inputs["v"], normalize=normalize)
+        return lambda: tuple(backward(**inputs, out=out, normalize=normalize))
 
 
 class Hedgehog(Linear):

@@ -71,7 +71,7 @@ def register(
 def no_second_derivative(name: str) -> Any:
     """The backward of a backward pass: it raises RuntimeError."""
 
-    def refuse(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+    def refuse(ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
         raise RuntimeError(f"{name}: it has no second derivative")
 
     return refuse

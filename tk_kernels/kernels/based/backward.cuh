@@ -180,7 +180,7 @@ template <bool Normalize> struct query_walk : gradient_walk<Normalize> {
                 tril(scores, scores, first);
                 row_sum(total, scores);
             }
-            warpgroup::sync(1);  // the copy is there
+            warpgroup::sync(1);       // the copy is there
             warpgroup::mma_wait(dq);  // its operand leaves its registers
             base::add_features(dq, q, in.dout, copy_of);
             if constexpr (Normalize) {
