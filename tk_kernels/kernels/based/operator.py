@@ -41,10 +41,9 @@ def _backward(ctx: Any, gradients: Sequence[Tensor | None]) -> tuple[Tensor | No
     if all(one is None for one in gradients):
         return (None, None, None, *rest)
     q, k, v, out = ctx.saved_tensors
-    dout, *of_state = gradients
-    states = _kernel_state(q, of_state) if any(one is not None for one in of_state) else (None, None)
+    dout, ds0, ds1, ds2, _, dz1, dz2 = (*gradients, *(None,) * 6)[:7]
     dout = torch.zeros_like(out) if dout is None else dout
-    return (*_based_backward(dout, q, k, v, out, *states, ctx.normalize), *rest)
+    return (*_based_backward(dout, q, k, v, out, ds0, ds1, ds2, dz1, dz2, ctx.normalize), *rest)
 
 
 @operator(
@@ -106,8 +105,11 @@ def based(
     v="B H N 64 bf16 dense",
     dout="B H N 64 bf16",
     out="B H N 64 bf16",
-    dstate="B H 192 64 fp32",
-    dpairs="B H 64 16 fp32",
+    ds0="B H 64 fp32",
+    ds1="B H 16 64 fp32",
+    ds2="B H 16 16 64 fp32",
+    dz1="B H 16 fp32",
+    dz2="B H 16 16 fp32",
 )
 def _run_backward(
     dout: Tensor,
@@ -115,13 +117,18 @@ def _run_backward(
     k: Tensor,
     v: Tensor,
     out: Tensor,
-    dstate: Tensor | None = None,
-    dpairs: Tensor | None = None,
+    ds0: Tensor | None = None,
+    ds1: Tensor | None = None,
+    ds2: Tensor | None = None,
+    dz1: Tensor | None = None,
+    dz2: Tensor | None = None,
     normalize: bool = True,
 ) -> list[Tensor]:
-    """The operator `based_backward`: dq, dk, dv; of the state's gradients those of the kernel's (`backward.h`)."""
+    """The operator `based_backward`: dq, dk, dv."""
     dq, dk, dv = like(q), like(k), like(v)
     if has_elements(q):
+        of_state = (ds0, ds1, ds2, dz1, dz2)
+        dstate, dpairs = (None, None) if all(one is None for one in of_state) else _kernel_state(q, *of_state)
         given = {"q": q, "k": k, "v": v, "dout": dout, "out": out}
         launch("based_backward", "based_backward", given, (dstate, dpairs, normalize, dq, dk, dv))
     return [dq, dk, dv]
@@ -130,10 +137,11 @@ def _run_backward(
 _based_backward = register("based_backward", _run_backward, backward=no_second_derivative("based"))
 
 
-def _kernel_state(q: Tensor, of_state: Sequence[Tensor | None]) -> tuple[Tensor, Tensor]:
+def _kernel_state(
+    q: Tensor, s0: Tensor | None, s1: Tensor | None, s2: Tensor | None, z1: Tensor | None, z2: Tensor | None
+) -> tuple[Tensor, Tensor]:
     """The gradients of the kernel's state and pairs from those of the public form, divided by the features' factors."""
     B, H, F = *q.shape[:2], FEATURE_DIM
-    s0, s1, s2, _, z1, z2 = (*of_state, None, None, None)[:6]
     values = q.new_zeros((B, H, FEATURES, VALUE_DIM), dtype=torch.float32)
     pairs = q.new_zeros((B, H, PAIR_ROWS, F), dtype=torch.float32)
     if s0 is not None:
