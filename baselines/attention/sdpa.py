@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.nn.attention import sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
@@ -46,11 +45,3 @@ def forward_call(problem: AttentionProblem, backend: Any, q: Tensor, k: Tensor, 
             )
 
     return call
-
-
-def autograd_call(forward: Call, leaves: tuple[Tensor, ...], dout: Tensor) -> Call:
-    """The backward pass through autograd, for what has no backward operator of its own."""
-    for leaf in leaves:
-        leaf.requires_grad_()
-    out = forward()
-    return lambda: torch.autograd.grad(out, leaves, dout, retain_graph=True)

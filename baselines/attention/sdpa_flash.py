@@ -14,6 +14,7 @@ from torch.nn.attention import SDPBackend
 
 from baselines.attention import names, sdpa
 from baselines.attention.problem import DIRECTIONS, AttentionProblem, head_dim, no_window
+from baselines.common.autograd import autograd_call
 from baselines.common.baseline import TORCH, Baseline, Call, Inputs, Limits, options
 from baselines.common.gpu import FROM_AMPERE
 
@@ -69,7 +70,7 @@ class Attention(Baseline):
         if not q.is_cuda:  # the CPU's backward operator takes no grouped queries
             leaves = (q.detach().clone(), k.detach().clone(), v.detach().clone())
             backends = [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
-            return sdpa.autograd_call(sdpa.forward_call(problem, backends, *leaves), leaves, rest[0])
+            return autograd_call(sdpa.forward_call(problem, backends, *leaves), leaves, rest[0])
         return backward_call(problem, q, k, v, rest[0])
 
 

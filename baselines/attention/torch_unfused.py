@@ -11,8 +11,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from baselines.attention import names, sdpa
+from baselines.attention import names
 from baselines.attention.problem import DIRECTIONS, AttentionProblem, no_window, scale
+from baselines.common.autograd import autograd_call
 from baselines.common.baseline import TORCH_COMPILE, Baseline, Call, Inputs, Limits
 from baselines.common.compiled import compile_alone, leave_room
 
@@ -89,7 +90,7 @@ def backward_call(function: Compiled, problem: AttentionProblem, q: Tensor, k: T
     leaves = (q.detach().clone(), k.detach().clone(), v.detach().clone())
     # A graph that is kept for further backward passes may not give its buffers away.
     with torch._functorch.config.patch(donated_buffer=False):
-        call = sdpa.autograd_call(forward_call(function, problem, *leaves), leaves, dout)
+        call = autograd_call(forward_call(function, problem, *leaves), leaves, dout)
         call()
     return call
 

@@ -38,7 +38,7 @@ def _with_ones(v: Tensor) -> Tensor:
 
 
 def decayed(
-    q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor | None, *, scale: float, chunk: int, return_state: bool
+    q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor | None = None, *, scale: float, chunk: int, return_state: bool
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Linear attention with a scalar decay.
 

@@ -13,12 +13,13 @@ from typing import Any
 
 from torch import Tensor
 
+from baselines.common.autograd import gradient_call
 from baselines.common.baseline import Baseline, Call, Inputs, Library, Limits, options
 from baselines.common.compiled import compile_alone
 from baselines.common.gpu import FROM_AMPERE
 from baselines.common.layouts import token_major
 from baselines.linear import names
-from baselines.linear.problem import BasedProblem, LinearAttentionProblem, Mamba2Problem, no_state
+from baselines.linear.problem import DIRECTIONS, BasedProblem, LinearAttentionProblem, Mamba2Problem, no_state
 from baselines.linear.triton_autotune import shorten, sizes, tuned_call
 
 FLA = Library(
@@ -29,6 +30,7 @@ FLA = Library(
     site="fla",
     gpus=FROM_AMPERE,
     kernels=(names.FLA_STATES, names.FLA_OUTPUT),  # states of all chunks first, then all outputs
+    backward=(names.FLA_STATES, *names.FLA_BACKWARD),
     foreign=names.others(names.FLA),
 )
 CHUNKS = (32, 64, 128)
@@ -48,14 +50,17 @@ class Based(Baseline):
 
     library = FLA
     choices = options(kernel=("parallel", "fused_chunk", "chunk"))
+    directions = DIRECTIONS
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         own = self.options["kernel"]
-        modes: dict[str, tuple[str, ...]] = {"chunk": FLA.kernels}
-        modes |= {mode: (f"{mode}_based_fwd_kernel",) for mode in ("parallel", "fused_chunk")}
-        others = tuple(name for mode in modes if mode != own for name in modes[mode])
-        self.library = replace(FLA, name=f"fla_{own}", kernels=modes[own], foreign=(*others, *FLA.foreign))
+        modes = {"chunk": (FLA.kernels, FLA.backward)}
+        for mode in ("parallel", "fused_chunk"):
+            modes[mode] = ((f"{mode}_based_fwd_kernel",), (f"{mode}_based_bwd_kernel",))
+        kernels, backward = modes.pop(own)
+        foreign = (*(name for mode in modes.values() for names in mode for name in names), *FLA.foreign)
+        self.library = replace(FLA, name=f"fla_{own}", kernels=kernels, backward=backward, foreign=foreign)
         self.notes = ("TaylorFeatureMap, chunk_linear_attn" if own == "chunk" else f"{own}_based",)
 
     def limits(self, problem: BasedProblem) -> Limits:
@@ -65,27 +70,33 @@ class Based(Baseline):
 
     def prepare(self, problem: BasedProblem, inputs: Inputs) -> Call:
         """The library's function; its own division by the normaliser is in it."""
-        normalize = bool(problem.normalize)
-        if self.options["kernel"] == "chunk":
-            return self._chunked(problem, *(token_major(inputs[name]) for name in "qkv"), normalize=normalize)
-        function = getattr(self.library.load("fla.ops.based"), *self.notes)
-        q, k, v = (inputs[name].transpose(1, 2) for name in ("q", "k", "v"))
-        return lambda: function(q, k, v, use_norm=normalize).transpose(1, 2)
+        normalize, chunked = bool(problem.normalize), self.options["kernel"] == "chunk"
+        if chunked:
+            linear = self.library.load("fla.ops.linear_attn").chunk_linear_attn
+            features = self.library.load("fla.modules.feature_map").TaylorFeatureMap(problem.F)
+            inputs = token_major_views(inputs)
+        else:
+            function = getattr(self.library.load("fla.ops.based"), *self.notes)
 
-    def _chunked(self, problem: BasedProblem, q: Tensor, k: Tensor, v: Tensor, *, normalize: bool) -> Call:
-        """Features and linear attention as in `BasedLinearAttention`, tuned for this shape."""
-        function = self.library.load("fla.ops.linear_attn").chunk_linear_attn
-        features = self.library.load("fla.modules.feature_map").TaylorFeatureMap(problem.F)
-
-        def call() -> Tensor:
-            out: Tensor = function(features(q), features(k), v, scale=1.0, normalize=normalize)[0]
+        def attend(given: Inputs) -> Tensor:
+            q, k, v = (given[name].transpose(1, 2) for name in ("q", "k", "v"))
+            if chunked:
+                out: Tensor = linear(features(q), features(k), v, scale=1.0, normalize=normalize)[0]
+            else:
+                out = function(q, k, v, use_norm=normalize)
             return out.transpose(1, 2)
 
-        return tuned_call(self, (problem.B, problem.H, problem.N), short_kernels(), lambda _: call)
+        def make(_: Any) -> Call:
+            return (lambda: attend(inputs)) if problem.direction == "fwd" else gradient_call(attend, inputs)
+
+        shape = (problem.direction, problem.B, problem.H, problem.N)
+        return tuned_call(self, shape, short_kernels(), make) if chunked else make(None)
 
 
 class LinearAttention(Baseline):
     """Linear attention with a scalar decay, on (B, N, H, D) copies.
+
+    Backward through autograd, on Hopper with Triton 3.7.1 at least where decays are those of steps: before, it raises.
 
     Options:
         kernel: "simple_gla" for every decay, with the best chunk size; "linear_attn" (chunk_linear_attn) for none.
@@ -94,6 +105,7 @@ class LinearAttention(Baseline):
 
     library = FLA
     choices = options(kernel=("simple_gla", "linear_attn"), chunk=("auto", 16, 32, 64, 128, 256))
+    directions = DIRECTIONS
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -102,15 +114,16 @@ class LinearAttention(Baseline):
         self.library = replace(FLA, name="fla_linear_attn" if kernel == "linear_attn" else kernel)
 
     def limits(self, problem: LinearAttentionProblem) -> Limits:
-        beyond = self.options["kernel"] == "linear_attn" and problem.decay != "none"
-        yield beyond, f"got decay={problem.decay}, it has none"
+        linear = self.options["kernel"] == "linear_attn"
+        yield linear and problem.decay != "none", f"got decay={problem.decay}, it has none"
+        yield linear and problem.direction == "bwd", "its backward is that of simple_gla, which is compared"
 
     def prepare(self, problem: LinearAttentionProblem, inputs: Inputs) -> Call:
         """Tune for this shape unless that was done, then bind the copies."""
         self.library.use()
         q, k, v = (token_major(inputs[name]) for name in ("q", "k", "v"))
         state, scale = bool(problem.return_final_state), problem.scale
-        key = (problem.B, problem.H, problem.N, problem.D, problem.decay)
+        key = (problem.direction, problem.B, problem.H, problem.N, problem.D, problem.decay)
         if self.options["kernel"] == "linear_attn":
             from fla.ops.linear_attn import chunk_linear_attn
 
@@ -128,6 +141,18 @@ class LinearAttention(Baseline):
         def make(chunk: int) -> Call:
             return simple_gla(q, k, v, **decay, scale=scale, chunk_size=chunk, state=state, heads_first=True)
 
+        def make_backward(chunk: int) -> Call:
+            def attend(given: Inputs) -> Tensor:
+                own: dict[str, Any] = dict(decay)
+                if "g" in own:
+                    own["g"] = given["log_decay"].transpose(1, 2)
+                q, k, v = (given[name].transpose(1, 2) for name in ("q", "k", "v"))
+                out: Tensor = simple_gla(q, k, v, **own, scale=scale, chunk_size=chunk, state=False, heads_first=True)()
+                return out
+
+            return gradient_call(attend, token_major_views(inputs), ("log_decay",) if problem.decay == "head" else ())
+
+        make = make if problem.direction == "fwd" else make_backward
         return tuned_call(self, key, short_kernels(), make, sizes(self.options["chunk"], CHUNKS))
 
 
@@ -136,7 +161,7 @@ class Mamba2(Baseline):
 
     It reads (B, N, H, .) tensors with as many heads of keys and queries as of values: groups are expanded in `prepare`,
     outside the clock, and so are the copies in that layout. From raw inputs, x dt and A dt are computed inside the
-    call, by one compiled function.
+    call, by one compiled function. Backward through autograd, of all that, the sums over a group's heads included.
 
     Options:
         chunk: chunk size, or "auto" for the fastest of `CHUNKS`.
@@ -144,11 +169,12 @@ class Mamba2(Baseline):
 
     library = replace(FLA, name="simple_gla", foreign=names.others(names.FLA, names.INDUCTOR))
     choices = options(chunk=("auto", 16, 32, 64, 128, 256))
+    directions = DIRECTIONS
     notes = ("chunk_simple_gla",)
 
     def kernel_names(self, problem: Mamba2Problem) -> tuple[str, ...]:
         """States of all chunks first, then all outputs; from raw inputs, what prepares them before."""
-        return (*self.library.kernels, *([names.INDUCTOR] if problem.boundary == "raw" else []))
+        return (*super().kernel_names(problem), *([names.INDUCTOR] if problem.boundary == "raw" else []))
 
     def prepare(self, problem: Mamba2Problem, inputs: Inputs) -> Call:
         """Tune for this shape unless that was done, then bind the copies."""
@@ -175,8 +201,28 @@ class Mamba2(Baseline):
 
             return call
 
-        key = (problem.B, problem.H, problem.N, problem.P, problem.S, problem.boundary)
+        def make_backward(chunk: int) -> Call:
+            def scan(given: Inputs) -> Tensor:
+                if raw:
+                    v, g = prepared(given["x"], given["dt"], given["A"])
+                    q, k = (given[name].repeat_interleave(heads, 2) for name in ("C", "B"))
+                else:
+                    q, k, v, g = (given[name].transpose(1, 2) for name in ("q", "k", "v", "log_decay"))
+                    q, k = (one.repeat_interleave(heads, 2) for one in (q, k))
+                rest: dict[str, Any] = {"scale": 1.0, "chunk_size": chunk, "state": False, "heads_first": not raw}
+                out: Tensor = simple_gla(q, k, v, g=g, **rest)()
+                return out
+
+            return gradient_call(scan, inputs if raw else token_major_views(inputs))
+
+        make = make if problem.direction == "fwd" else make_backward
+        key = (problem.direction, problem.B, problem.H, problem.N, problem.P, problem.S, problem.boundary)
         return tuned_call(self, key, short_kernels(), make, sizes(self.options["chunk"], CHUNKS))
+
+
+def token_major_views(inputs: Inputs) -> Inputs:
+    """(B, H, N, .) as views of copies that lie as the library reads them; what has one dimension as it is."""
+    return {name: one if one.dim() < 3 else token_major(one).transpose(1, 2) for name, one in inputs.items()}
 
 
 def simple_gla(q: Tensor, k: Tensor, v: Tensor, *, state: bool, heads_first: bool, **given: Any) -> Call:
@@ -199,8 +245,11 @@ def short_kernels() -> tuple[Any, ...]:
     from fla.ops.common import chunk_h, chunk_o
     from fla.ops.utils import cumsum
 
-    shorten(chunk_h.chunk_fwd_kernel_h, is_short)
-    return chunk_h.chunk_fwd_kernel_h, chunk_o.chunk_fwd_kernel_o, cumsum.chunk_local_cumsum_scalar_kernel
+    states = (chunk_h.chunk_fwd_kernel_h, chunk_h.chunk_bwd_kernel_dh)
+    for kernel in states:
+        shorten(kernel, is_short)
+    gradients = (chunk_o.chunk_bwd_kernel_dqkwg, chunk_o.chunk_bwd_kernel_dv)
+    return (*states, chunk_o.chunk_fwd_kernel_o, *gradients, cumsum.chunk_local_cumsum_scalar_kernel)
 
 
 def is_short(config: Any) -> bool:

@@ -12,10 +12,13 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from torch import Tensor
+
+from baselines.common.autograd import gradient_call
 from baselines.common.baseline import Baseline, Call, Inputs, Library, Limits, options
 from baselines.common.gpu import FROM_AMPERE
 from baselines.linear import names
-from baselines.linear.problem import Mamba2Problem
+from baselines.linear.problem import DIRECTIONS, Mamba2Problem
 from baselines.linear.triton_autotune import shorten, sizes, tuned_call
 
 LIBRARY = Library(
@@ -32,6 +35,10 @@ LIBRARY = Library(
         f"_{kernel}_fwd_kernel"
         for kernel in ("chunk_cumsum", "chunk_state", "state_passing", "bmm_chunk", "chunk_scan")
     ),
+    backward=(
+        *("_chunk_scan_bwd_dstates", "_state_passing_bwd", "_chunk_scan_chunk_state_bwd_dx", "_chunk_state_bwd_db"),
+        *("_chunk_scan_bwd_dc", "_chunk_scan_bwd_dcb", "_bmm_chunk_bwd", "_chunk_cumsum_bwd"),
+    ),
     foreign=names.others(names.MAMBA_SSM),
 )
 CHUNKS = (64, 128, 256)
@@ -45,6 +52,7 @@ class Mamba2(Baseline):
     """`mamba_chunk_scan_combined` on its own layouts, which are those of the raw boundary.
 
     It computes A dt and its sums itself, so a problem whose decays and values are prepared has no counterpart.
+    Backward through its own autograd function.
 
     Options:
         chunk: chunk size, or "auto" for the fastest of `CHUNKS`.
@@ -52,6 +60,7 @@ class Mamba2(Baseline):
 
     library = LIBRARY
     choices = options(chunk=("auto", 32, 64, 128, 256))
+    directions = DIRECTIONS
 
     def limits(self, problem: Mamba2Problem) -> Limits:
         got = f"got boundary={problem.boundary}"
@@ -60,13 +69,19 @@ class Mamba2(Baseline):
     def prepare(self, problem: Mamba2Problem, inputs: Inputs) -> Call:
         """Tune for this shape unless that was done, then bind the inputs as they are."""
         library = import_kernels()
-        x, dt, a, b, c = (inputs[name] for name in ("x", "dt", "A", "B", "C"))
         state = bool(problem.return_final_state)
 
-        def make(chunk: int) -> Call:
-            return lambda: library.mamba_chunk_scan_combined(x, dt, a, b, c, chunk, return_final_states=state)
+        def scan(given: Inputs, chunk: int) -> Tensor:
+            x, dt, a, b, c = (given[name] for name in ("x", "dt", "A", "B", "C"))
+            out: Tensor = library.mamba_chunk_scan_combined(x, dt, a, b, c, chunk, return_final_states=state)
+            return out
 
-        key = (problem.B, problem.H, problem.N, problem.P, problem.S, problem.G)
+        def make(chunk: int) -> Call:
+            if problem.direction == "bwd":
+                return gradient_call(lambda given: scan(given, chunk), inputs)
+            return lambda: scan(inputs, chunk)
+
+        key = (problem.direction, problem.B, problem.H, problem.N, problem.P, problem.S, problem.G)
         return tuned_call(self, key, short_kernels(), make, sizes(self.options["chunk"], CHUNKS))
 
 
@@ -99,6 +114,10 @@ def _scan_of(chunk: int) -> Callable[..., Any]:
     return scan
 
 
+_CHUNK_STATE_BACKWARD = ("_chunk_cumsum_bwd_kernel", "_chunk_state_bwd_db_kernel")
+_CHUNK_SCAN_BACKWARD = tuple(f"_chunk_scan_bwd_{what}_kernel" for what in ("dstates", "dc", "dcb", "ddAcs_stable"))
+
+
 def import_kernels() -> Any:
     """The module of the combined kernels, without running the package's own `__init__`."""
     return LIBRARY.load("mamba_ssm.ops.triton.ssd_combined", "mamba_ssm")
@@ -107,10 +126,11 @@ def import_kernels() -> Any:
 def short_kernels() -> tuple[Any, ...]:
     """The library's kernels that are tuned, lists of tiles cut to `TILES`."""
     names = {
-        "ssd_chunk_state": ("_chunk_cumsum_fwd_kernel", "_chunk_state_fwd_kernel"),
-        "ssd_state_passing": ("_state_passing_fwd_kernel",),
-        "ssd_bmm": ("_bmm_chunk_fwd_kernel",),
-        "ssd_chunk_scan": ("_chunk_scan_fwd_kernel",),
+        "ssd_chunk_state": ("_chunk_cumsum_fwd_kernel", "_chunk_state_fwd_kernel", *_CHUNK_STATE_BACKWARD),
+        "ssd_state_passing": ("_state_passing_fwd_kernel", "_state_passing_bwd_kernel"),
+        "ssd_bmm": ("_bmm_chunk_fwd_kernel", "_bmm_chunk_bwd_kernel"),
+        "ssd_chunk_scan": ("_chunk_scan_fwd_kernel", *_CHUNK_SCAN_BACKWARD),
+        "ssd_combined": ("_chunk_scan_chunk_state_bwd_dx_kernel",),
     }
     kernels = []
     for module, own in names.items():

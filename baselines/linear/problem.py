@@ -6,10 +6,16 @@ from typing import Any, Protocol
 
 from baselines.common.baseline import Limits
 
+DIRECTIONS = ("fwd", "bwd")
+
 
 class LinearProblem(Protocol):
-    """What the four problems have in common: B sequences, H heads, N rows; causal, forward."""
+    """What the four problems have in common: B sequences, H heads, N rows; causal.
 
+    Backward there is the output's gradient too, dout, or dy at Mamba-2's raw boundary.
+    """
+
+    direction: str
     B: int
     H: int
     N: int
@@ -37,7 +43,10 @@ class HedgehogProblem(LinearProblem, Protocol):
 
 
 class LinearAttentionProblem(LinearProblem, Protocol):
-    """q, k, v (B, H, N, D); `decay` is none, head or step, and log_decay absent, (H,) or (B, H, N)."""
+    """q, k, v (B, H, N, D); `decay` is none, head or step, and log_decay absent, (H,) or (B, H, N).
+
+    A decay of a head has no gradient.
+    """
 
     D: int
     decay: str

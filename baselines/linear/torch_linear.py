@@ -8,11 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from baselines.common.autograd import gradient_call
 from baselines.common.baseline import Call, Inputs
 from baselines.common.plain_torch import PlainTorch
 from baselines.linear import names
 from baselines.linear.chunked_torch import based, decayed, hedgehog, ssd
-from baselines.linear.problem import HEDGEHOG, BasedProblem, HedgehogProblem, LinearAttentionProblem, Mamba2Problem
+from baselines.linear.problem import (
+    DIRECTIONS,
+    HEDGEHOG,
+    BasedProblem,
+    HedgehogProblem,
+    LinearAttentionProblem,
+    Mamba2Problem,
+)
 
 
 class _Chunked(PlainTorch):
@@ -32,8 +40,17 @@ class _Chunked(PlainTorch):
     _chunk = 64
 
     def held_bytes(self, problem: Any) -> int:
-        """The intermediate tensors, estimated from above."""
-        return self._bytes * problem.B * problem.H * problem.N * (self._row(problem) + self._chunk)
+        """The intermediate tensors, estimated from above; backward those that are kept too."""
+        held = self._bytes * problem.B * problem.H * problem.N * (self._row(problem) + self._chunk)
+        return held if problem.direction == "fwd" else 2 * held
+
+    def bind_direction(
+        self, problem: Any, function: Any, inputs: Inputs, fixed: tuple[str, ...] = (), **options: Any
+    ) -> Call:
+        """As `bind`, by the inputs' order; backward the gradients of those that are not fixed, by autograd."""
+        if problem.direction == "fwd":
+            return self.bind(function, *inputs.values(), **options)
+        return gradient_call(lambda leaves: self.bind(function, *leaves.values(), **options)(), inputs, fixed)
 
     def _row(self, problem: Any) -> int:
         """Features of a row, and its share of the chunk's state."""
@@ -47,6 +64,7 @@ class Based(_Chunked):
         compiled: 1 runs it under `torch.compile`, 0 eagerly.
     """
 
+    directions = DIRECTIONS
     _bytes, _chunk = 16, 128
 
     def _row(self, problem: BasedProblem) -> int:
@@ -55,8 +73,8 @@ class Based(_Chunked):
 
     def prepare(self, problem: BasedProblem, inputs: Inputs) -> Call:
         """Bind the inputs; compiled, compile and run once."""
-        asked = {"normalize": bool(problem.normalize), "return_state": bool(problem.return_state)}
-        return self.bind(based, *(inputs[name] for name in "qkv"), chunk=self._chunk, **asked)
+        asked: dict[str, Any] = {"normalize": bool(problem.normalize), "return_state": bool(problem.return_state)}
+        return self.bind_direction(problem, based, inputs, chunk=self._chunk, **asked)
 
 
 class Hedgehog(_Chunked):
@@ -83,6 +101,7 @@ class LinearAttention(_Chunked):
         compiled: 1 runs it under `torch.compile`, 0 eagerly.
     """
 
+    directions = DIRECTIONS
     _bytes = 12
 
     def _row(self, problem: LinearAttentionProblem) -> int:
@@ -90,9 +109,13 @@ class LinearAttention(_Chunked):
 
     def prepare(self, problem: LinearAttentionProblem, inputs: Inputs) -> Call:
         """Bind the inputs; compiled, compile and run once."""
-        tensors = (inputs["q"], inputs["k"], inputs["v"], inputs.get("log_decay"))
-        state = bool(problem.return_final_state)
-        return self.bind(decayed, *tensors, scale=problem.scale, chunk=self._chunk, return_state=state)
+        fixed = ("log_decay",) if problem.decay == "head" else ()
+        asked: dict[str, Any] = {
+            "scale": problem.scale,
+            "chunk": self._chunk,
+            "return_state": bool(problem.return_final_state),
+        }
+        return self.bind_direction(problem, decayed, inputs, fixed, **asked)
 
 
 class Mamba2(_Chunked):
@@ -102,6 +125,7 @@ class Mamba2(_Chunked):
         compiled: 1 runs it under `torch.compile`, 0 eagerly.
     """
 
+    directions = DIRECTIONS
     _bytes = 12
 
     def _row(self, problem: Mamba2Problem) -> int:
@@ -111,5 +135,5 @@ class Mamba2(_Chunked):
         """Bind the inputs; compiled, compile and run once."""
         asked: dict[str, Any] = {"chunk": self._chunk, "return_state": bool(problem.return_final_state)}
         if problem.boundary == "raw":
-            return self.bind(ssd, *(inputs[name] for name in ("x", "dt", "A", "B", "C")), **asked)
-        return self.bind(decayed, *(inputs[name] for name in ("q", "k", "v", "log_decay")), scale=1.0, **asked)
+            return self.bind_direction(problem, ssd, inputs, **asked)
+        return self.bind_direction(problem, decayed, inputs, scale=1.0, **asked)

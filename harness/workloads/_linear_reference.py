@@ -6,11 +6,12 @@ of the rows.  So no float64 copy of a whole input, and no feature map of one, is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import torch
 
 from harness.workloads._drawing import sample
+from harness.workloads.spec import Expected, Magnitude
 
 CHUNK = 128
 """Rows taken together: within them the weights are a matrix, before them a state."""
@@ -96,6 +97,65 @@ def scan(
         state = increment if state is None else last.exp()[:, :, None] * state + increment
     assert state is not None
     return torch.cat(parts, dim=1), state
+
+
+Tensors = dict[str, torch.Tensor]
+
+
+def sequence_gradients(
+    forward: Callable[[Tensors], torch.Tensor], inputs: Mapping[str, torch.Tensor], weights: str, *shared: str
+) -> Iterator[tuple[Tensors, Tensors]]:
+    """Sequence by sequence, its inputs in float64 and the gradients of sum(output * inputs[weights]), by autograd.
+
+    forward: the output of a batch of one. shared: inputs without a batch dimension.
+    """
+    for batch in range(len(inputs[weights])):
+        own = {name: (one if name in shared else one[batch : batch + 1]).double() for name, one in inputs.items()}
+        leaves = {name: one.requires_grad_() for name, one in own.items() if name != weights}
+        with torch.enable_grad():
+            out = forward(leaves)
+        found = torch.autograd.grad(out, list(leaves.values()), own[weights], allow_unused=True)
+        gradients = dict(zip(leaves, found, strict=True))
+        yield {name: one.detach() for name, one in own.items()}, gradients
+
+
+FP32 = 2.0**-12
+"""What sums in fp32 lose, in units of a rounding to bf16: 2^-15 for one, and more for many."""
+
+
+def decay_terms(q: torch.Tensor, dq: torch.Tensor, k: torch.Tensor, dk: torch.Tensor) -> torch.Tensor:
+    """Squared sizes (..., N) of a step's terms in the gradients of decays, from each head's (..., N, D).
+
+    A decay's gradient is the sum of q_s . dq_s - k_s . dk_s over the steps s from its own on. What of both has its two
+    rows there cancels: with strong decays almost all. The products are the same numbers in both, whatever was rounded
+    before, so that what is left of them is the error of fp32.
+    """
+    return (q * dq).square().sum(-1) + (k * dk).square().sum(-1)
+
+
+def later(tensor: torch.Tensor) -> torch.Tensor:
+    """The sums (..., N) over all steps from each on."""
+    return tensor.flip(-1).cumsum(-1).flip(-1)
+
+
+def expected_column(output: str, values: torch.Tensor, squares: torch.Tensor, *, by_time: bool = False) -> Expected:
+    """Numbers of steps or heads, (..., N), each a row of its own, with the squared sizes of what cancels in fp32.
+
+    by_time: the output itself is (B, N, H), and neighbours are independent. Those of sums over later steps are not: a
+    band of them may lie where the sum crosses 0, so that bands are not judged.
+    """
+    sizes = FP32 * squares.sqrt()
+    magnitude = Magnitude(sizes, float(sizes.max()))
+
+    def select(whole: torch.Tensor) -> torch.Tensor:
+        return (whole.transpose(1, 2) if by_time else whole)[..., None]
+
+    return Expected(output, values[..., None], select, cancelled=magnitude, bands="tiles" if by_time else "")
+
+
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """All of an output."""
+    return tensor
 
 
 def uniform(shape: tuple[int, ...], generator: torch.Generator, low: float, high: float) -> torch.Tensor:

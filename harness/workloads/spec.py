@@ -69,6 +69,8 @@ class ProblemSpec:
     direction: str
     multiples: ClassVar[Mapping[str, str | int]] = {}
     """Keys that need to be multiples of another key or a number."""
+    forward_only: ClassVar[tuple[str, ...]] = ()
+    """Options that say nothing of a backward pass, and may not be set for one."""
 
     def __post_init__(self) -> None:
         for own in self._own_fields():
@@ -78,6 +80,9 @@ class ProblemSpec:
             if values and getattr(self, own.name) not in values:
                 got = getattr(self, own.name)
                 raise HarnessError(f"problem: {own.name} is {got!r}, needs to be one of {', '.join(map(str, values))}")
+        for key in self.forward_only:
+            if self.direction == "bwd" and getattr(self, key):
+                raise HarnessError(f"problem: {key} is set, and the direction is bwd, which has no such output")
         for key, of in self.multiples.items():
             number = getattr(self, of) if isinstance(of, str) else of
             if (got := getattr(self, key)) % number:

@@ -14,6 +14,7 @@ from wrong_outputs import Case
 from harness.workloads import _paged, based
 
 ONE = {"B": 1, "H": 1, "D": 128}
+STEPS = {"workload": "linear_attention", "B": 1, "H": 2, "N": 1024, "D": 64, "decay": "step"}
 CASES = {
     "gemm": {"workload": "gemm", "M": 256, "N": 256, "K": 4096},
     "fp8": {"workload": "gemm_fp8", "M": 512, "N": 512, "K": 512, "scales": "rowwise"},
@@ -34,7 +35,18 @@ CASES = {
     "mamba2": {"workload": "mamba2", "B": 1, "H": 2, "N": 1024, "P": 64, "S": 64, "G": 1},
     "prepared": {"workload": "mamba2", "B": 1, "H": 2, "N": 1024, "P": 64, "S": 64, "G": 1, "boundary": "prepared"},
     "decay": {"workload": "linear_attention", "B": 1, "H": 2, "N": 1024, "D": 64, "decay": "head"},
-    "steps": {"workload": "linear_attention", "B": 1, "H": 2, "N": 1024, "D": 64, "decay": "step"},
+    "steps": STEPS,
+    "mamba2 backward": {"workload": "mamba2", "direction": "bwd", "B": 1, "H": 2, "N": 1024, "P": 64, "S": 64, "G": 1},
+    "steps backward": {
+        "workload": "linear_attention",
+        "direction": "bwd",
+        "B": 1,
+        "H": 1,
+        "N": 1024,
+        "D": 64,
+        "decay": "step",
+    },
+    "based backward": {"workload": "based", "direction": "bwd", "B": 1, "H": 1, "N": 512, "F": 16, "D": 64},
     "rotary": {"workload": "rotary", "B": 1, "H": 2, "N": 512, "D": 128},
     "layernorm": {"workload": "dropout_add_layernorm", "B": 1, "N": 512, "D": 1024},
     "dropout": {"workload": "dropout_add_layernorm", "B": 1, "N": 512, "D": 1024, "p": 0.1},
@@ -76,6 +88,9 @@ PARAMETERS = {
     "prepared": {"log_decay": ..., "k": ..., "q": ..., "v": ...},
     "decay": {"log_decay": ..., "k": ..., "v": ...},
     "steps": {"log_decay": ..., "k": ..., "v": ...},
+    "mamba2 backward": {"A": ..., "dt": ..., "B": ..., "C": ..., "x": ..., "dy": ...},
+    "steps backward": {"log_decay": ..., "q": ..., "k": ..., "v": ..., "dout": ...},
+    "based backward": {"q": ..., "k": ..., "v": ..., "dout": ...},
     "rotary": {"cos": (..., 9), "sin": (..., 9), "x": ...},
     "layernorm": {"weight": ..., "bias": ..., "x": ..., "residual": ...},
     "convolution": {"k": (0, 4095), "u": ...},
@@ -84,6 +99,10 @@ PARAMETERS = {
 
 
 OURS_ALONE = {
+    ("based backward", "the second order 1 % off"),
+    ("mamba2 backward", "A"),
+    ("mamba2 backward", "dA 3 % too large"),
+    ("mamba2 backward", "the decay of one head 1 % off"),
     ("based", "q"),
     ("based", "k"),
     ("based", "the second order 1 % off"),
@@ -225,6 +244,18 @@ def second_order(case):
         return case.of()
 
 
+def no_delta(case):
+    """dq and dk with nine tenths of what the normaliser's gradient takes off."""
+    plain, p = case.exact(case.expected), case.problem
+    q, k, v, dout = (case.inputs[name][0].double() for name in ("q", "k", "v", "dout"))
+    s = q @ k.mT / 4
+    w = (1 + s + s * s / 2).tril()
+    total = w.sum(-1, keepdim=True) + based.EPSILON
+    delta = (dout * (w @ v) / total).sum(-1, keepdim=True) / total
+    more = 0.1 * (delta * (1 + s)).tril() / p.F**0.5
+    return case.rounded(plain | {"dq": plain["dq"] + more @ k, "dk": plain["dk"] + more.mT @ q})
+
+
 def without(name, last, length):
     """The last elements of an input along its first dimension are lost."""
 
@@ -357,6 +388,34 @@ FAULTS = {
         "the last tile of rows loses a tile of keys": lost(832, 896),
     },
     "steps": {"decays of the step before": shifted("log_decay", 2)},
+    "mamba2 backward": {
+        "the decay of one head 1 % off": percent("A", 0, 1),
+        "steps of the row before": shifted("dt", 1),
+        "dA 3 % too large": scaled(1.03, "dA"),
+        "ddt of the step before": lambda case: case.changed(lambda whole: whole.roll(1, 1), "ddt"),
+        "the last tile's dB lost": lambda case: case.changed(
+            lambda whole: whole * (torch.arange(1024) < 960)[:, None, None], "dB"
+        ),
+    },
+    "steps backward": {
+        "decays' gradients without the last tile": lambda case: case.changed(
+            lambda whole: whole * (torch.arange(1024) < 960), "dlog_decay"
+        ),
+        "a step's own share of a decay's gradient left out": lambda case: case.changed(
+            lambda whole: whole.roll(-1, 2), "dlog_decay"
+        ),
+        "the last tile of rows lost": lambda case: case.of(
+            dout=case.inputs["dout"] * (torch.arange(1024) < 960)[:, None]
+        ),
+        "dv 0.5 % too small": scaled(0.995, "dv"),
+    },
+    "based backward": {
+        "the second order 1 % off": second_order,
+        "the normaliser's gradient 10 % off": no_delta,
+        "the last tile of rows lost": lambda case: case.of(
+            dout=case.inputs["dout"] * (torch.arange(512) < 448)[:, None]
+        ),
+    },
     "rotary": {
         "angles of the position before": shifted("cos", 0),
         "one frequency 1 % off": percent("sin", (..., 3), 1),

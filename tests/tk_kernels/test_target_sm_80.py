@@ -19,7 +19,7 @@ from tk_kernels.ops import library
 
 MACHINES = {"sm_80", "sm_86", "sm_89", "sm_90"}
 ROWS = ("rotary", "dropout_add_layernorm")
-LINEAR = ("linear_attention", "linear_attention_backward", "based")
+LINEAR = ("linear_attention", "linear_attention_backward", "based", "based_backward")
 TILES = ("gemm", "gemm_epilogue", *LINEAR, "paged_attention_decode", "fft_conv")
 """Of the same source as for Hopper GPUs, by their pipelines."""
 BY_WARPS = ("attention_warps", "attention_warps_backward", "attention_window_warps", "hedgehog_warps")

@@ -68,6 +68,15 @@ def register(
     return overload
 
 
+def no_second_derivative(name: str) -> Any:
+    """The backward of a backward pass: it raises RuntimeError."""
+
+    def refuse(ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        raise RuntimeError(f"{name}: it has no second derivative")
+
+    return refuse
+
+
 def _call_by_call(overload: Any, written: list[int]) -> Callable[..., Any]:
     """What `torch.func.vmap` does with an operator: a launch for each element of the batch, the results stacked.
 

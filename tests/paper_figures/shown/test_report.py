@@ -300,6 +300,7 @@ def test_a_campaign_without_an_exhibits_runs_says_so(tmp_path: Path, synthetic: 
         "gemm_clean_l2",
         "gpt_training",
         "input_distribution",
+        "linear_backward",
         "mamba2_prefill",
         "mixer_wall_clock",
         "mla_128_heads",

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from ...ops.library import has_elements
+from ...ops.contract import checked
+from ...ops.library import has_elements, no_second_derivative, register
 from ...ops.operands import launch, like
 from ...ops.operator import operator
+from ...ops.operator_form import Form
 from ...ops.options import integer
 
 __all__ = ["based"]
@@ -22,7 +27,31 @@ _LINEAR, _CONSTANT = 128, 144
 State = tuple[Tensor, ...]
 
 
-@operator(q="B H N 16 bf16 dense", k="B H N 16 bf16 dense", v="B H N 64 bf16 dense")
+def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: Sequence[Tensor]) -> None:
+    """Keep the inputs, and out to normalise."""
+    q, k, v, normalize, *_ = inputs
+    ctx.normalize = normalize
+    ctx.save_for_backward(q, k, v, output[0])
+    ctx.set_materialize_grads(False)
+
+
+def _backward(ctx: Any, gradients: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
+    """The gradients, by an operator of their own; none of the options that the call has given."""
+    rest = (None,) * (len(ctx.needs_input_grad) - 3)  # beside q, k, v
+    if all(one is None for one in gradients):
+        return (None, None, None, *rest)
+    q, k, v, out = ctx.saved_tensors
+    dout, ds0, ds1, ds2, _, dz1, dz2 = (*gradients, *(None,) * 6)[:7]
+    dout = torch.zeros_like(out) if dout is None else dout
+    return (*_based_backward(dout, q, k, v, out, ds0, ds1, ds2, dz1, dz2, ctx.normalize), *rest)
+
+
+@operator(
+    Form("based", backward=_backward, setup_context=_save_for_backward),
+    q="B H N 16 bf16 dense",
+    k="B H N 16 bf16 dense",
+    v="B H N 64 bf16 dense",
+)
 def based(
     q: Tensor,
     k: Tensor,
@@ -53,9 +82,11 @@ def based(
     A NaN or infinity in row j of v makes NaN of all rows from the first of its chunk of 64 on, those before j
     included.
 
-    There is no backward: an input that requires a gradient is a NotImplementedError where gradients are enabled. Raises
-    ValueError that names the argument for a wrong dtype, layout, device, rank or shape, an empty tensor, or a last
-    dimension that is not dense.
+    Differentiable once, through out and the state. The backward pass walks over whole sequences, whatever `segments`
+    says, and repeats bit by bit.
+
+    Raises ValueError that names the argument for a wrong dtype, layout, device, rank or shape, an empty tensor, or a
+    last dimension that is not dense.
     """
     cut = 0 if segments is None else integer("segments", segments, 1, MOST_SEGMENTS)
     if not has_elements(q):
@@ -66,6 +97,66 @@ def based(
     pairs = q.new_empty((B, H, PAIR_ROWS, FEATURE_DIM), dtype=torch.float32) if return_state and normalize else None
     launch("based", "based", {"q": q, "k": k, "v": v}, (out, values, pairs, normalize, cut))
     return out if values is None else (out, _state(values, pairs, k.shape[2]))
+
+
+@checked(
+    q="B H N 16 bf16 dense",
+    k="B H N 16 bf16 dense",
+    v="B H N 64 bf16 dense",
+    dout="B H N 64 bf16",
+    out="B H N 64 bf16",
+    ds0="B H 64 fp32",
+    ds1="B H 16 64 fp32",
+    ds2="B H 16 16 64 fp32",
+    dz1="B H 16 fp32",
+    dz2="B H 16 16 fp32",
+)
+def _run_backward(
+    dout: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    out: Tensor,
+    ds0: Tensor | None = None,
+    ds1: Tensor | None = None,
+    ds2: Tensor | None = None,
+    dz1: Tensor | None = None,
+    dz2: Tensor | None = None,
+    normalize: bool = True,
+) -> list[Tensor]:
+    """The operator `based_backward`: dq, dk, dv."""
+    dq, dk, dv = like(q), like(k), like(v)
+    if has_elements(q):
+        of_state = (ds0, ds1, ds2, dz1, dz2)
+        dstate, dpairs = (None, None) if all(one is None for one in of_state) else _kernel_state(q, *of_state)
+        given = {"q": q, "k": k, "v": v, "dout": dout, "out": out}
+        launch("based_backward", "based_backward", given, (dstate, dpairs, normalize, dq, dk, dv))
+    return [dq, dk, dv]
+
+
+_based_backward = register("based_backward", _run_backward, backward=no_second_derivative("based"))
+
+
+def _kernel_state(
+    q: Tensor, s0: Tensor | None, s1: Tensor | None, s2: Tensor | None, z1: Tensor | None, z2: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """The gradients of the kernel's state and pairs from those of the public form, divided by the features' factors."""
+    B, H, F = *q.shape[:2], FEATURE_DIM
+    values = q.new_zeros((B, H, FEATURES, VALUE_DIM), dtype=torch.float32)
+    pairs = q.new_zeros((B, H, PAIR_ROWS, F), dtype=torch.float32)
+    if s0 is not None:
+        values[:, :, _CONSTANT] = s0
+    if s1 is not None:
+        values[:, :, _LINEAR:_CONSTANT] = 2 * s1
+    if s2 is not None:
+        i = torch.arange(F, device=q.device)
+        factor = torch.where((i - i[:, None]) % 8 == 0, 32, 16) * 2**-2.5  # i i and its opposite are there once
+        values.index_add_(2, _places(q.device), (s2 * factor[..., None]).flatten(2, 3))
+    if z1 is not None:
+        pairs[:, :, F] = 2 * z1
+    if z2 is not None:
+        pairs[:, :, :F] = 16 * 2**-2.5 * (z2 + z2.mT)
+    return values, pairs
 
 
 def _state(values: Tensor, pairs: Tensor | None, rows: int) -> State:

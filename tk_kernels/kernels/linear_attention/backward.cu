@@ -24,7 +24,7 @@ struct backward_call : call {
     const int parts = parts_of(p, deterministic);
 
     float* dk_sums() const { return scratch + sums_of(p, parts); }
-    float* dots() const { return d.from == decays::none ? nullptr : dk_sums() + sums_of(p, parts); }
+    float* dots() const { return x.of_steps ? dk_sums() + sums_of(p, parts) : nullptr; }
     numbers flat(const float* state) const {
         return {const_cast<float*>(state), p.batch, p.heads, 1, p.key_dim * p.value_dim};
     }
@@ -78,9 +78,8 @@ struct backward_call : call {
 
 }  // namespace
 
-int64_t backward_scratch_elements(const problem& p, const decays& d, bool deterministic) {
-    return 2 * sums_of(p, parts_of(p, deterministic)) +
-           (d.from == decays::none ? 0 : p.batch * units_of(p) * 4 * p.rows);
+int64_t backward_scratch_elements(const problem& p, bool of_decays, bool deterministic) {
+    return 2 * sums_of(p, parts_of(p, deterministic)) + (of_decays ? p.batch * units_of(p) * 4 * p.rows : 0);
 }
 
 void backward(const problem& p, const gradients& x, const decays& d, const states& s, const skip& extra, float* scratch,

@@ -11,12 +11,12 @@ struct gradients {
     const float* dfinal;  // as the states that forward takes, or null
     float* dinitial;      // the same
     // (batch, heads, rows): of log decays, where there are some, or of dt. (batch, heads, 3): a batch's part of those
-    // of rates (of decays a head, or A), biases and skips, the last where a head has one number. Null without decays.
+    // of rates (of decays a head, or A), biases and skips, the last where a head has one number. Both may be null.
     float *of_steps, *totals;
 };
 
-// fp32 elements of scratch that `backward` needs.
-std::int64_t backward_scratch_elements(const problem&, const decays&, bool deterministic);
+// fp32 elements of scratch that `backward` needs. of_decays: whether it is asked for of_steps and totals.
+std::int64_t backward_scratch_elements(const problem&, bool of_decays, bool deterministic);
 
 // Throws std::invalid_argument for problems that no kernel is built for. The scale is not below 0. `states` are the
 // initial one and the final one that forward has found, which dfinal needs. `deterministic`: blocks that share q and k

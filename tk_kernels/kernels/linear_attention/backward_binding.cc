@@ -12,7 +12,7 @@ using namespace tk::binding;
 std::int64_t start(const la::problem& p, const la::gradients& x, const la::decays& decays, const la::states& states,
                    const la::skip& skip, bool deterministic, const TensorView& v) {
     launching([&] {
-        const Tensor memory = scratch(la::backward_scratch_elements(p, decays, deterministic), v);
+        const Tensor memory = scratch(la::backward_scratch_elements(p, x.of_steps != nullptr, deterministic), v);
         la::backward(p, x, decays, states, skip, data_of(memory), deterministic, stream_of(v));
     });
     return 0;

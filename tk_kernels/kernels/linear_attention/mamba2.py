@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from ...ops.contract import checked
-from ...ops.library import has_elements, register
+from ...ops.library import has_elements, no_second_derivative, register
 from ...ops.operands import launch, like
 from ...ops.operator import operator
 from ...ops.operator_form import Form
 from ...ops.options import integer
-from .operator import BACKWARD, MOST_SEGMENTS, decay_gradients, dense, no_second_derivative, require_not_growing
+from .operator import BACKWARD, MOST_SEGMENTS, decay_gradients, dense, require_not_growing
 
 __all__ = ["mamba2"]
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...ops.contract import checked
-from ...ops.library import has_elements, register
+from ...ops.library import has_elements, no_second_derivative, register
 from ...ops.operands import launch, like
 from ...ops.operator import operator
 from ...ops.operator_form import Form
@@ -24,8 +24,9 @@ BACKWARD = "linear_attention_backward"
 def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     """Keep the inputs and the final state, which the gradient of decays asks for."""
     q, k, v, log_decay, scale, initial_state, _, deterministic = inputs
-    ctx.arguments = (scale, deterministic or torch.are_deterministic_algorithms_enabled())
-    ctx.save_for_backward(q, k, v, log_decay, initial_state, None if log_decay is None else output[1])
+    of_decays = log_decay is not None and ctx.needs_input_grad[3]
+    ctx.arguments = (scale, deterministic or torch.are_deterministic_algorithms_enabled(), of_decays)
+    ctx.save_for_backward(q, k, v, log_decay, initial_state, output[1] if of_decays else None)
     ctx.set_materialize_grads(False)
 
 
@@ -34,10 +35,10 @@ def _backward(ctx: Any, dout: Tensor | None, dfinal: Tensor | None) -> tuple[Ten
     if dout is None and dfinal is None:
         return (None,) * 8
     q, k, v, log_decay, initial_state, final = ctx.saved_tensors
-    scale, deterministic = ctx.arguments
+    scale, deterministic, of_decays = ctx.arguments
     if dout is None:
         dout = torch.zeros_like(v)
-    given = (q, k, v, log_decay, scale, initial_state, final, dfinal, deterministic)
+    given = (q, k, v, log_decay, scale, initial_state, final, dfinal, deterministic, of_decays)
     dq, dk, dv, *rest = _linear_attention_backward(dout, *given)
     dinitial = None if initial_state is None else rest.pop()
     return (dq, dk, dv, rest.pop() if rest else None, None, dinitial, None, None)
@@ -130,13 +131,18 @@ def _run_backward(
     final_state: Tensor | None = None,
     dfinal: Tensor | None = None,
     deterministic: bool = False,
+    of_decays: bool = True,
 ) -> list[Tensor]:
-    """The operator `linear_attention_backward`: dq, dk, dv, and those of log decays and initial state if given."""
+    """The operator `linear_attention_backward`: dq, dk, dv, and those of log decays and initial state if given.
+
+    Without `of_decays` there is none of log decays, which is faster.
+    """
+    of_decays = of_decays and log_decay is not None
     require_scale(scale, torch.finfo(torch.float32).max)
     scale = q.shape[3] ** -0.5 if scale is None else scale
     dq, dk, dv = like(q), like(k), like(v)
     dinitial = None if initial_state is None else initial_state.new_empty(initial_state.shape)
-    of_steps, totals = (None, None) if log_decay is None else decay_gradients(v, *v.shape[:3])
+    of_steps, totals = decay_gradients(v, *v.shape[:3]) if of_decays else (None, None)
     if has_elements(q):
         states = (dense(initial_state), dense(final_state), dense(dfinal))
         rest = (dense(log_decay), abs(scale), *states, deterministic, dq, dk, dv, dinitial, of_steps, totals)
@@ -150,15 +156,6 @@ def _run_backward(
 def decay_gradients(v: Tensor, B: int, H: int, N: int) -> tuple[Tensor, Tensor]:
     """Room for the gradients of decays (see `backward.h`): of each step, (B, H, N), and sums, (B, H, 3)."""
     return v.new_empty((B, H, N), dtype=torch.float32), v.new_empty((B, H, 3), dtype=torch.float32)
-
-
-def no_second_derivative(name: str) -> Any:
-    """The backward of a backward pass: it raises RuntimeError."""
-
-    def refuse(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        raise RuntimeError(f"{name}: it has no second derivative")
-
-    return refuse
 
 
 _linear_attention_backward = register(
