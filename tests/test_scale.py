@@ -10,17 +10,17 @@ import pytest
 from tests.scale import code_lines, scale, tracked
 
 BUDGET = {
-    "product": 49_634,
-    "tk_kernels": 21_598,
-    "harness": 9_196,
-    "baselines": 2_899,
-    "paper_figures": 12_544,
-    "configs": 1_372,
-    "tools": 1_899,
+    "product": 53_575,
+    "tk_kernels": 22_657,
+    "harness": 10_436,
+    "baselines": 3_496,
+    "paper_figures": 13_236,
+    "configs": 1_701,
+    "tools": 1_923,
     "examples": 126,
-    "tests": 38_996,
-    "product files": 741,
-    "words of prose": 18_502,
+    "tests": 39_410,
+    "product files": 813,
+    "words of prose": 19_034,
 }
 SLACK = 0.01
 """A room may be so much lighter than its budget before the budget has to follow."""

@@ -83,7 +83,8 @@ def kept(request: pytest.FixtureRequest, shared: Path) -> Path:
 def campaign(shared: Path, synthetic: ModuleType) -> Path:
     def make(folder: Path) -> None:
         for number, exhibit in enumerate(measured_exhibits(load_exhibits())):
-            synthetic.write_run(folder / "h200-sxm" / "demo", exhibit.id, f"20260102T0304{number:02}Z-abc1{number:02}")
+            name = f"{synthetic.stamp_of(number)}-abc1{number:02}"
+            synthetic.write_run(folder / "h200-sxm" / "demo", exhibit.id, name)
 
     return made_once(shared, "made_up", make)[0] / "h200-sxm" / "demo"
 
@@ -157,7 +158,7 @@ def few_runs(tmp_path_factory: pytest.TempPathFactory, synthetic: ModuleType) ->
 
     folder = tmp_path_factory.mktemp("results") / "h200-sxm" / "paper"
     for number, exhibit in enumerate(FEW):
-        synthetic.write_run(folder, exhibit.id, f"20260102T0304{number:02}Z-abc1{number:02}")
+        synthetic.write_run(folder, exhibit.id, f"{synthetic.stamp_of(number)}-abc1{number:02}")
     return folder
 
 

@@ -147,6 +147,11 @@ def _profile(run_id: str, row: Measurement) -> list[ProfileMetric]:
     return rows
 
 
+def stamp_of(number: int) -> str:
+    """When the run of a number began, as its id begins."""
+    return f"20260102T03{4 + number // 60:02}{number % 60:02}Z"
+
+
 def write_run(
     campaign: Path,
     experiment: str | Experiment,
@@ -311,12 +316,21 @@ def write_trace(
     stored = plan.stored_problem(plan.problems[which])
     ends = [us * (0.7 + 0.1 * block / blocks) for block in range(blocks)]
     events = [
-        Event(block, role, "attend", part * end / 2, (part + 0.2) * end / 2, (part + 1) * end / 2, (1, *[0] * 15))
+        Event(
+            block,
+            role,
+            "attend",
+            part * end / 2,
+            (part + 0.2) * end / 2,
+            (part + 1) * end / 2,
+            (1, *[0] * 15),
+            "attend",
+        )
         for role in ROLES
         for block, end in enumerate(ends)
         for part in range(2)
     ]
-    events += [Event(0, role, "reduce", ends[0], 0.9 * us, us, (2, *[0] * 15)) for role in ROLES]
+    events += [Event(0, role, "reduce", ends[0], 0.9 * us, us, (2, *[0] * 15), "reduce") for role in ROLES]
     document = Trace(tuple(events), "us", 0.031).chrome()
     says = {
         "trace_id": trace_id, "workload": plan.workload, "problem": stored.text, "dtype": stored.dtype,
@@ -369,4 +383,4 @@ if __name__ == "__main__":  # python -m tests.paper_figures.synthetic FOLDER: a 
     options.add_argument("folder", type=Path, help="where to write a run of each exhibit")
     target = options.parse_args().folder
     for number, exhibit in enumerate(measured_exhibits(load_exhibits())):
-        print("written:", write_run(target, exhibit.id, f"20260102T0304{number:02}Z-abc{number:03x}"))
+        print("written:", write_run(target, exhibit.id, f"{stamp_of(number)}-abc{number:03x}"))

@@ -137,11 +137,11 @@ def standing(rows: Sequence[Row]) -> str:
         put_together=[_said(row) for row in lead if row.put_together],
         level=len(level),
         near=near,
-        span=Ratios(tuple(value for row in level for value in row.marks["ours"].ratios.values)).text if level else "",
+        span=_ends([value for row in level for value in row.marks["ours"].ratios.values]),
         trail=[_said(row) for row in trail],
         released=len(released),
         means=_ends([one.mean for one in released]),
-        problems=Ratios(tuple(value for one in released for value in one.values)).text if released else "",
+        problems=_ends([value for one in released for value in one.values]),
     )
 
 
@@ -150,14 +150,14 @@ def _mean(row: Row) -> float:
 
 
 def _said(row: Row) -> str:
-    """`12.6× on Based (6.680 to 21.356×; fla)`."""
-    ours = row.marks["ours"]
-    beside = "; ".join(filter(None, (ours.ratios.text if len(ours.ratios.values) > 1 else "", ", ".join(row.best))))
-    return f"{ours.text} on {inside(row.name)}{f' ({beside})' if beside else ''}"
+    """`12.6× on Based (6.68 to 21.4×; fla)`."""
+    ratios = row.marks["ours"].ratios
+    beside = "; ".join(filter(None, (_ends(ratios.values) if len(ratios.values) > 1 else "", ", ".join(row.best))))
+    return f"{row.marks['ours'].text} on {inside(row.name)}{f' ({beside})' if beside else ''}"
 
 
 def _ends(means: Sequence[float]) -> str:
-    return " to ".join(dict.fromkeys(significant(end) for end in (min(means), max(means)))) if means else ""
+    return " to ".join(dict.fromkeys(significant(end) for end in (min(means), max(means)))) + "×" if means else ""
 
 
 def _best(exhibit: Compared, found: Sequence[Contestant]) -> tuple[str, ...]:

@@ -105,7 +105,7 @@ def test_time_is_announced_from_the_harness_own_estimate() -> None:
         "recall",
     }
     kernels = [one for one in MEASURED if one not in models]
-    assert 55 < steps.estimated_minutes(kernels, timed=True) <= 90
+    assert 55 < steps.estimated_minutes(kernels, timed=True) <= 110  # windows, mixers, backward passes: 12 of them
     small = [one for one in models if one.id in ("mamba2_prefill", "recall")]
     assert 40 < steps.estimated_minutes([one for one in models if one not in small], timed=True) <= 80
     assert 5 < steps.estimated_minutes(small, timed=True) <= 15  # not recorded yet

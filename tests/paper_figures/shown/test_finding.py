@@ -157,14 +157,14 @@ def test_the_first_sentence_says_where_ours_leads_and_trails() -> None:
         row("Based", 8.0, 18.0, best=("fla", "mamba_ssm")),
     ]
     assert standing([*lead, *level]) == (
-        "Our kernels are faster than the best library of today: 12.0× on Based (8.000 to 18.000×; fla, mamba_ssm). "
-        "On 2 others ours is within 2 % of it (0.984 to 1.030×). "
+        "Our kernels are faster than the best library of today: 12.0× on Based (8.00 to 18×; fla, mamba_ssm). "
+        "On 2 others ours is within 2 % of it (0.984 to 1.03×). "
         "Over what was put together here, where no library is as fast: 2.00× on long convolution (our Triton Monarch). "
-        "Over the authors' released kernels: 2.00 to 3.00× on 2 kernels (1.000 to 6.000×). "
+        "Over the authors' released kernels: 2.00 to 3.00× on 2 kernels (1.00 to 6.00×). "
         "Means are geometric, ranges over problems."
     )
     assert standing([row("Rotary", 0.5), row("bf16 GEMM", 1.0)]) == (
-        "On 1 other ours is within 1 % of the best library of today (1.000×). "
+        "On 1 other ours is within 1 % of the best library of today (1.00×). "
         "Ours trails the best library of today: 0.500× on rotary. "
         "Means are geometric, ranges over problems."
     )
