@@ -10,17 +10,17 @@ import pytest
 from tests.scale import code_lines, scale, tracked
 
 BUDGET = {
-    "product": 53_575,
-    "tk_kernels": 22_657,
+    "product": 53_567,
+    "tk_kernels": 22_661,
     "harness": 10_436,
     "baselines": 3_496,
-    "paper_figures": 13_236,
-    "configs": 1_701,
+    "paper_figures": 13_248,
+    "configs": 1_677,
     "tools": 1_923,
     "examples": 126,
-    "tests": 39_410,
-    "product files": 813,
-    "words of prose": 19_034,
+    "tests": 39_422,
+    "product files": 812,
+    "words of prose": 19_174,
 }
 SLACK = 0.01
 """A room may be so much lighter than its budget before the budget has to follow."""
