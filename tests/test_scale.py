@@ -10,15 +10,15 @@ import pytest
 from tests.scale import code_lines, scale, tracked
 
 BUDGET = {
-    "product": 53_567,
+    "product": 53_577,
     "tk_kernels": 22_661,
-    "harness": 10_436,
+    "harness": 10_442,
     "baselines": 3_496,
-    "paper_figures": 13_248,
-    "configs": 1_677,
+    "paper_figures": 13_251,
+    "configs": 1_678,
     "tools": 1_923,
     "examples": 126,
-    "tests": 39_422,
+    "tests": 39_238,
     "product files": 812,
     "words of prose": 19_174,
 }

@@ -48,11 +48,11 @@ OFFERED = tuple(name for name in (*Workload.__annotations__, *vars(Workload)) if
 
 
 def ranks_of(problem: Any) -> int:
-    """The ranks that a problem is of, its key W: 1 for most.
+    """The ranks that a problem is of: 1 for most, which say nothing of it.
 
     Of several, each has inputs of its own; `reference` gets those of all, (W, ...), and gives what each should have.
     """
-    return int(getattr(problem, "W", 1))
+    return int(getattr(problem, "ranks", 1))
 
 
 def followed(workload: Workload, problem: Any, inputs: Mapping[str, Any]) -> tuple[str, ...]:

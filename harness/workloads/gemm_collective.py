@@ -33,6 +33,11 @@ class Problem(ProblemSpec):
     K: int
     multiples: ClassVar = {"M": "W"}
 
+    @property
+    def ranks(self) -> int:
+        """The processes that it is of, a GPU each."""
+        return self.W
+
 
 def _rows(problem: Problem, part_of: str) -> int:
     return problem.M // problem.W if problem.op == part_of else problem.M

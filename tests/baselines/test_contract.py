@@ -99,7 +99,7 @@ def test_version_is_one_line(target):
 @every_baseline
 def test_what_is_not_offered_is_refused_in_words(target):
     implementation = load(target)()
-    direction = "sideways" if target.endswith(".Attention") else "bwd"
+    direction = "sideways" if "bwd" in implementation.directions else "bwd"
     for keys in ({"dtype": "fp32"}, {"direction": direction}):
         reason = implementation.supports(problem_for(target, **keys), "cuda")
         assert reason is not None

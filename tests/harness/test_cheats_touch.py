@@ -30,8 +30,12 @@ def test_a_graph_that_skips(contest):
 
 @pytest.mark.parametrize("device", ["cpu"])  # the times are told
 def test_calls_that_are_honest_now_and_then(contest):
-    """Guard: `SLOW`, a quarter: a slowest twentieth is cheap to keep honest."""
-    assert_caught(contest("HonestNowAndThen"), "in a round at random")
+    """Guard: `SLOW`, a quarter: a slowest twentieth is cheap to keep honest.
+
+    How many calls the warm-up has is chance, and in about one run of ten the call that is compared is an honest one.
+    """
+    runs = (contest("HonestNowAndThen") for _ in range(3))
+    assert_caught(next((one for one in runs if one.status is not Status.PASSED), None), "in a round at random")
 
 
 def test_work_left_behind_most_calls(contest):

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from mutants_by_hand import RIGHT, WRITTEN
+from changes_that_are_right import RIGHT
+from mutants_by_hand import WRITTEN
 from mutation_rules import REPORTED, Edit, edits, with_all, without_comments
 from tile_compile import compile_library
 

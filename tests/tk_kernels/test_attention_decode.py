@@ -92,7 +92,7 @@ def test_plans_are_kept_and_left_clear(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_operator_is_one_of_pytorchs() -> None:
     q, k, v, _ = operands((1, 2, 1, 3, 70), 64, "cpu")
     operator = torch.ops.tk_kernels.attention.default
-    torch.library.opcheck(operator, (q, k, v, True, None, False, [-1, -1, -1, 1]))
+    torch.library.opcheck(operator, (q, k, v, True, None, False, None, [-1, -1, -1, 1]))
     call = torch.compile(lambda *t: tk.attention(*t, path="decode"), backend="eager", fullgraph=True)
     assert torch.equal(call(q, k, v), tk.attention(q, k, v, path="decode"))
 

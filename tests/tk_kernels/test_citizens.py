@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 EXAMPLES = {name: one for name, one in examples().items() if name != "scaled_dot_product_attention"}
 UNPLANNED = [name for name in EXAMPLES if "decode" not in name]
 """Those that need no plan, which is made of lengths that are known."""
-RECORDED = {"attention", "gemm", "linear_attention", "mamba2", "rotary"}
+RECORDED = {"attention", "based", "gemm", "linear_attention", "mamba2", "rotary"}
 """Those with a backward."""
 
 

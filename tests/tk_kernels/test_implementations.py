@@ -141,7 +141,6 @@ def test_wrong_options_are_named() -> None:
         (Attention(synchronous=1), AttentionProblem(D=128), "built for head dim 64 alone, not 128"),
         (Based(), LinearProblem(F=32), "tk based takes feature dim 16, not 32"),
         (Based(), LinearProblem(D=128), "tk based takes value dim 64, not 128"),
-        (Based(), LinearProblem(direction="bwd"), "tk based has no kernel of its own for direction bwd"),
         (Hedgehog(), LinearProblem(D=64), "tk hedgehog takes head dim 128, not 64"),
         (LinearAttention(), LinearProblem(D=96), "tk linear_attention takes head dims 64 and 128, not 96"),
         (Mamba2(), LinearProblem(P=128), "tk mamba2 takes head dim 64, not 128"),

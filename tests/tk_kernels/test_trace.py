@@ -84,7 +84,7 @@ def test_clocks_are_fitted_to_one_time() -> None:
 def test_a_call_that_records_nothing_is_refused() -> None:
     decode = OPERATORS["gqa"]
     plan = decode.plan(decode.problem("20+40", 1, 4, 16), "cpu")
-    with pytest.raises(ValueError, match="^call: launched no paged decode kernel"):
+    with pytest.raises(ValueError, match="^call: launched no kernel that follows this plan"):
         record(plan, lambda: None)
 
 

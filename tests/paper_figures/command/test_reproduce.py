@@ -190,8 +190,8 @@ def test_whole_models_are_measured_where_they_are_named(capsys: pytest.CaptureFi
     assert len(measured) > 30
     assert not [one.id for one in measured if one.by_name_only]
     assert (
-        "minutes: recall, llama_decode, gpt_training, prefill, mamba2_prefill; name one with --exhibit to measure it"
-        in capsys.readouterr().out
+        "minutes: collectives, recall, llama_decode, gpt_training, prefill, mamba2_prefill; name one with --exhibit "
+        "to measure it" in capsys.readouterr().out
     )
     asked = argparse.Namespace(quick=False, exhibit=["prefill"])
     assert [one.id for one in reproduce._to_measure(choose_exhibits(["prefill"]), asked)] == ["prefill"]
