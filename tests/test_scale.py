@@ -18,7 +18,7 @@ BUDGET = {
     "configs": 1_678,
     "tools": 1_923,
     "examples": 126,
-    "tests": 39_238,
+    "tests": 39_444,
     "product files": 812,
     "words of prose": 19_174,
 }
