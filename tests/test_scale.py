@@ -10,16 +10,16 @@ import pytest
 from tests.scale import code_lines, scale, tracked
 
 BUDGET = {
-    "product": 53_577,
+    "product": 53_583,
     "tk_kernels": 22_661,
-    "harness": 10_442,
+    "harness": 10_448,
     "baselines": 3_496,
     "paper_figures": 13_251,
     "configs": 1_678,
     "tools": 1_923,
     "examples": 126,
     "tests": 39_444,
-    "product files": 812,
+    "product files": 813,
     "words of prose": 19_174,
 }
 SLACK = 0.01

@@ -71,8 +71,16 @@ def assemble(plan: Plan, group: Group, result: GroupResult, machine: Machine, ru
         }
         for rank in range(max((one.ranks_us.shape[1] for one in outcomes), default=0))
     }
-    found = StoredGroup(measurements, ratios, samples, settled, ranks=ranks, tuning=tuning)
-    return replace(found, energy_j=result.energy_j, seconds=result.seconds)
+    return StoredGroup(
+        measurements,
+        ratios,
+        samples,
+        settled,
+        ranks=ranks,
+        tuning=tuning,
+        energy_j=result.energy_j,
+        seconds=result.seconds,
+    )
 
 
 def _blocks(group: Group, outcome: CaseOutcome) -> Iterator[SettledBlock]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 
 from harness.workloads._drawing import draw
+from harness.workloads._ranked import RankedProblem
 from harness.workloads._rounding import roundings
-from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic, known
+from harness.workloads.spec import Expected, Output, Tolerance, Traffic, known
 
 DTYPES = ("bf16",)
 DIRECTIONS = ("fwd",)
@@ -26,23 +26,10 @@ SUMS = ("all_reduce", "reduce_scatter")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem(ProblemSpec):
+class Problem(RankedProblem):
     """A collective of W ranks on an (M, N) matrix."""
 
     op: str = known(*OPS)
-    W: int
-    M: int
-    N: int
-    multiples: ClassVar = {"M": "W"}
-
-    @property
-    def ranks(self) -> int:
-        """The processes that it is of, a GPU each."""
-        return self.W
-
-
-def _rows(problem: Problem, part_of: str) -> int:
-    return problem.M // problem.W if problem.op == part_of else problem.M
 
 
 def flops(problem: Problem) -> int:
@@ -55,20 +42,20 @@ def traffic(problem: Problem) -> Traffic:
     part = 2 * problem.M * problem.N // problem.W
     wire = (problem.W - 1) * part * (2 if problem.op == "all_reduce" else 1)
     return Traffic(
-        read=2 * _rows(problem, "all_gather") * problem.N,
-        written=2 * _rows(problem, "reduce_scatter") * problem.N,
+        read=2 * problem.rows("all_gather") * problem.N,
+        written=2 * problem.rows("reduce_scatter") * problem.N,
         wire=wire,
     )
 
 
 def outputs(problem: Problem) -> dict[str, Output]:
     """out, as above."""
-    return {"out": Output((_rows(problem, "reduce_scatter"), problem.N), "bf16")}
+    return {"out": Output((problem.rows("reduce_scatter"), problem.N), "bf16")}
 
 
 def make_inputs(problem: Problem, generator: torch.Generator, distribution: str) -> dict[str, torch.Tensor]:
     """The x of one rank, on the generator's device."""
-    shape = (_rows(problem, "all_gather"), problem.N)
+    shape = (problem.rows("all_gather"), problem.N)
     return {"x": draw(shape, generator, distribution, DISTRIBUTIONS)}
 
 

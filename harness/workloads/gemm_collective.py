@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 
 from harness.workloads._drawing import draw
+from harness.workloads._ranked import RankedProblem
 from harness.workloads._rounding import roundings
-from harness.workloads.spec import Expected, Output, ProblemSpec, Tolerance, Traffic, known
+from harness.workloads.spec import Expected, Output, Tolerance, Traffic, known
 
 DTYPES = ("bf16",)
 DIRECTIONS = ("fwd",)
@@ -23,24 +23,11 @@ DISTRIBUTIONS = ("normal", "uniform", "zeros")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem(ProblemSpec):
+class Problem(RankedProblem):
     """(M, K) times (K, N) on each of W ranks, and a collective."""
 
     op: str = known("ag_gemm", "gemm_rs", "gemm_ar")
-    W: int
-    M: int
-    N: int
     K: int
-    multiples: ClassVar = {"M": "W"}
-
-    @property
-    def ranks(self) -> int:
-        """The processes that it is of, a GPU each."""
-        return self.W
-
-
-def _rows(problem: Problem, part_of: str) -> int:
-    return problem.M // problem.W if problem.op == part_of else problem.M
 
 
 def flops(problem: Problem) -> int:
@@ -53,20 +40,20 @@ def traffic(problem: Problem) -> Traffic:
     columns = problem.K if problem.op == "ag_gemm" else problem.N
     part = 2 * problem.M * columns // problem.W
     return Traffic(
-        read=2 * (_rows(problem, "ag_gemm") * problem.K + problem.K * problem.N),
-        written=2 * _rows(problem, "gemm_rs") * problem.N,
+        read=2 * (problem.rows("ag_gemm") * problem.K + problem.K * problem.N),
+        written=2 * problem.rows("gemm_rs") * problem.N,
         wire=(problem.W - 1) * part * (2 if problem.op == "gemm_ar" else 1),
     )
 
 
 def outputs(problem: Problem) -> dict[str, Output]:
     """c, as above."""
-    return {"c": Output((_rows(problem, "gemm_rs"), problem.N), "bf16")}
+    return {"c": Output((problem.rows("gemm_rs"), problem.N), "bf16")}
 
 
 def make_inputs(problem: Problem, generator: torch.Generator, distribution: str) -> dict[str, torch.Tensor]:
     """The a and b of one rank, on the generator's device."""
-    shapes = {"a": (_rows(problem, "ag_gemm"), problem.K), "b": (problem.K, problem.N)}
+    shapes = {"a": (problem.rows("ag_gemm"), problem.K), "b": (problem.K, problem.N)}
     return {name: draw(shape, generator, distribution, DISTRIBUTIONS) for name, shape in shapes.items()}
 
 
