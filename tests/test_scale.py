@@ -10,17 +10,17 @@ import pytest
 from tests.scale import code_lines, scale, tracked
 
 BUDGET = {
-    "product": 53_583,
-    "tk_kernels": 22_661,
+    "product": 53_556,
+    "tk_kernels": 22_659,
     "harness": 10_448,
     "baselines": 3_496,
-    "paper_figures": 13_251,
+    "paper_figures": 13_226,
     "configs": 1_678,
     "tools": 1_923,
     "examples": 126,
     "tests": 39_444,
     "product files": 813,
-    "words of prose": 19_174,
+    "words of prose": 19_200,
 }
 SLACK = 0.01
 """A room may be so much lighter than its budget before the budget has to follow."""

@@ -9,7 +9,7 @@ from harness.runs import Run
 from paper_figures.recorded.selection import Selected, select
 from paper_figures.shown.case_rows import Line, build_lines
 from paper_figures.shown.exhibit import Exhibit
-from paper_figures.shown.table import Text
+from paper_figures.shown.table import Column, Table, Text, clock_remarks
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,21 @@ def gather(runs: Sequence[Run], parts: Sequence[Exhibit], known: dict[str, Part]
     return Sources(tuple(runs), tuple(known[part.id] for part in parts))
 
 
-def case_rows(
-    parts: Sequence[Part], row: Callable[[Part, Line], tuple[Text, ...]]
-) -> tuple[tuple[tuple[Text, ...], ...], tuple[int, ...]]:
-    """The rows of a table with one a case that was run, and those of them that begin another problem."""
-    cases = [(part, line) for part in parts for line in part.lines if line.cell.run is not None]
+def case_table(
+    caption: str,
+    titles: Sequence[str],
+    numeric: Sequence[str],
+    sources: Sources,
+    row: Callable[[Part, Line], tuple[Text, ...]],
+    remarks: Sequence[str] = (),
+) -> Table:
+    """A table with a row a case that was run, in groups of a problem.  numeric: those of the titles over numbers."""
+    cases = [(part, line) for part in sources.parts for line in part.lines if line.cell.run is not None]
     problems = [("", "")] + [(part.exhibit.id, line.problem) for part, line in cases]
-    groups = [place for place, own in enumerate(problems[1:]) if own != problems[place]]
-    return tuple(row(part, line) for part, line in cases), tuple(groups)
+    return Table(
+        caption=caption,
+        columns=tuple(Column(title, title in numeric) for title in titles),
+        rows=tuple(row(part, line) for part, line in cases),
+        remarks=(*remarks, *clock_remarks(sources.lines)),
+        groups=tuple(place for place, own in enumerate(problems[1:]) if own != problems[place]),
+    )

@@ -27,19 +27,24 @@ class Linear(Kernel):
         return super().refuse(problem)
 
 
-class Based(Linear):
+class Differentiable(Linear):
+    """One with a backward pass, which is a kernel of its own."""
+
+    directions = ("fwd", "bwd")
+
+    def unit(self, target: str, direction: str = "fwd") -> str:
+        """The direction's kernel."""
+        return self.name if direction == "fwd" else f"{self.name}_backward"
+
+
+class Based(Differentiable):
     """`tk.based`: q, k, v -> out, or (out, s0, s1, s2[, z0, z1, z2]).
 
     Backward: the operator behind the gradient alone; the forward pass that gives it out is outside the clock.
     """
 
     name = "based"
-    directions = ("fwd", "bwd")
     sizes = (("F", "feature dim", (16,)), ("D", "value dim", (64,)))
-
-    def unit(self, target: str, direction: str = "fwd") -> str:
-        """Each direction is a kernel of its own."""
-        return self.name if direction == "fwd" else f"{self.name}_backward"
 
     def bind(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
         """Backward: q, k, v, dout -> dq, dk, dv."""
@@ -62,18 +67,13 @@ class Hedgehog(Linear):
         return self.name if toolchain.TARGETS[target].copy_engine else "hedgehog_warps"
 
 
-class Decayed(Linear):
+class Decayed(Differentiable):
     """Those with decays: one kernel, and one for the backward pass.
 
     Backward: the operator behind the gradient alone, which computes all from the inputs; nothing of a forward pass.
     """
 
     name = "linear_attention"
-    directions = ("fwd", "bwd")
-
-    def unit(self, target: str, direction: str = "fwd") -> str:
-        """Each direction is a kernel of its own."""
-        return self.name if direction == "fwd" else f"{self.name}_backward"
 
     def bind(self, problem: Any, inputs: dict[str, Tensor]) -> Callable[[], Outputs]:
         """Backward: the inputs and the output's gradient -> gradients of the inputs, but of a decay that a head has."""

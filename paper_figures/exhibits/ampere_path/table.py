@@ -9,13 +9,11 @@ from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.numbers import ROOF
 from paper_figures.recorded.gpus import is_hopper, target_of
 from paper_figures.shown.case_rows import Line
-from paper_figures.shown.exhibit_parts import Part, Sources, case_rows
+from paper_figures.shown.exhibit_parts import Part, Sources, case_table
 from paper_figures.shown.table import (
     ABSENT,
-    Column,
     Table,
     Text,
-    clock_remarks,
     quantity_text,
     rate_text,
     ratio_text,
@@ -41,23 +39,16 @@ ELSEWHERE = ("Rotary and layer norm have one build on this GPU, so that both the
 def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
     """One row a case: rate, share of the roof, speed relative to the baseline, instructions where they were counted."""
     hopper = all(is_hopper(line.cell.run) for line in sources.lines if line.cell.run is not None)
-    rows, groups = case_rows(sources.parts, _row)
     numeric = ("N", "TFLOPS", "% of roof", "× baseline", *INSTRUCTIONS)
     titles = ("Kernel", "Form", "N", "Implementation", *numeric[1:], "Run")
-    return Table(
-        caption="Beyond the paper: The Ampere path",
-        columns=tuple(Column(title, title in numeric) for title in titles),
-        rows=rows,
-        remarks=(
-            "The baseline of attention is FlashAttention-2, of GEMM cuBLAS.",
-            "The baseline of Based is the faster of flash-linear-attention's two kernels, that of Mamba-2 and linear "
-            "attention its chunk_simple_gla, that of Hedgehog the chain of Figure 9.",
-            *(ON_HOPPER if hopper else ELSEWHERE),
-            *settled_remarks(sources.lines),
-            *clock_remarks(sources.lines),
-        ),
-        groups=groups,
+    remarks = (
+        "The baseline of attention is FlashAttention-2, of GEMM cuBLAS.",
+        "The baseline of Based is the faster of flash-linear-attention's two kernels, that of Mamba-2 and linear "
+        "attention its chunk_simple_gla, that of Hedgehog the chain of Figure 9.",
+        *(ON_HOPPER if hopper else ELSEWHERE),
+        *settled_remarks(sources.lines),
     )
+    return case_table("Beyond the paper: The Ampere path", titles, numeric, sources, _row, remarks)
 
 
 def _label(line: Line) -> str:

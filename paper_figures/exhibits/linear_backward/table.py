@@ -8,13 +8,11 @@ from harness.records.naming import problem_keys
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.numbers import ROOF
 from paper_figures.shown.case_rows import Line
-from paper_figures.shown.exhibit_parts import Part, Sources, case_rows
+from paper_figures.shown.exhibit_parts import Part, Sources, case_table
 from paper_figures.shown.table import (
     BASELINE,
-    Column,
     Table,
     Text,
-    clock_remarks,
     quantity_text,
     rate_text,
     ratio_text,
@@ -24,16 +22,9 @@ from paper_figures.shown.table import (
 
 def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
     """One row a case: rate, share of the roof, speed relative to the fastest library."""
-    rows, groups = case_rows(sources.parts, _row)
     numeric = ("N", "TFLOPS", "% of roof", "× fastest library")
     titles = ("Kernel", "Form", "N", "Implementation", *numeric[1:], "Run")
-    return Table(
-        caption="Beyond the paper: Linear attentions, backward",
-        columns=tuple(Column(title, title in numeric) for title in titles),
-        rows=rows,
-        remarks=clock_remarks(sources.lines),
-        groups=groups,
-    )
+    return case_table("Beyond the paper: Linear attentions, backward", titles, numeric, sources, _row)
 
 
 def _row(part: Part, line: Line) -> tuple[Text, ...]:

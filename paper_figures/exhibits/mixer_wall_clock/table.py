@@ -8,15 +8,13 @@ from collections.abc import Sequence
 from paper_figures.judged.evaluation import ClaimResult
 from paper_figures.recorded.headline import headline_latency
 from paper_figures.shown.case_rows import Line
-from paper_figures.shown.exhibit_parts import Part, Sources, case_rows
+from paper_figures.shown.exhibit_parts import Part, Sources, case_table
 from paper_figures.shown.figure import Points, Scale, panel_width, percent_ticks, plot, sheet
 from paper_figures.shown.table import (
     ABSENT,
     BASELINE,
-    Column,
     Table,
     Text,
-    clock_remarks,
     number_text,
     rate_text,
     ratio_text,
@@ -29,15 +27,9 @@ RECALL, WIDTH = "recall", panel_width(3)
 
 def make_table(sources: Sources, results: Sequence[ClaimResult]) -> Table:
     """One row a case: operations, time, rate, speed relative to the fastest library; state and recall of models."""
-    rows, groups = case_rows(sources.parts, _row)
     numeric = ("GFLOP", "ms", "TFLOPS", "× fastest library", "State", "Recalled %")
-    return Table(
-        caption="Beyond the paper: Mixers, time against operations and recall",
-        columns=tuple(Column(title, title in numeric) for title in ("Mixer", "Form", "Kernel", *numeric, "Run")),
-        rows=rows,
-        remarks=clock_remarks(sources.lines),
-        groups=groups,
-    )
+    titles = ("Mixer", "Form", "Kernel", *numeric, "Run")
+    return case_table("Beyond the paper: Mixers, time against operations and recall", titles, numeric, sources, _row)
 
 
 def _row(part: Part, line: Line) -> tuple[Text, ...]:
